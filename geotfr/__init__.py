@@ -1,0 +1,1 @@
+"""geotfr: Earth Engine's TFRecord exports and prediction ingest on local GeoTIFFs."""

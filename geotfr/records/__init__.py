@@ -1,0 +1,1 @@
+"""Bytes: the TFRecord container, its compression, and the Example messages inside."""
