@@ -1,24 +1,39 @@
-"""CRC32C as TFRecord uses it: the Castagnoli checksum, masked.
+"""CRC32C as TFRecord uses it: the Castagnoli checksum, masked; for one buffer and for many equal rows.
+
+Many tiny rows are done column by column. CRC is linear over GF(2): the checksum of a row is that of a row
+of zeros, XORed with one term for each byte, and the term depends on the byte's value and place alone. So each
+column is one look-up in a table of 256 terms. Columns that never change cost nothing: they are part of the
+constant.
 
 **Source**: TensorFlow's ``crc32c.h``; the mask keeps a checksum of data that holds checksums from being weak.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import google_crc32c
 import numpy as np
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from collections.abc import Sequence
 
-__all__ = ["crc32c", "mask", "masked_crc32c"]
+    from numpy.typing import NDArray
+
+    ByteSource = bytes | bytearray | memoryview | NDArray[np.uint8]
+
+__all__ = ["RowCrc", "crc32c", "mask", "masked_crc32c", "masked_crc32c_rows"]
 
 MASK_DELTA = 0xA282EAD8
+POLYNOMIAL = 0x82F63B78
+"""Castagnoli's polynomial, lowest bit first."""
+
+TABLE_COLUMNS = 96
+"""Up to so many columns the tables (about 2 ns a column) beat one call a row (about 200 ns)."""
 
 
-def crc32c(data: Buffer, crc: int = 0) -> int:
+def crc32c(data: ByteSource, crc: int = 0) -> int:
     """CRC32C of ``data``, continued from ``crc``; the interpreter lock is released meanwhile.
 
     >>> hex(crc32c(b"123456789"))
@@ -37,6 +52,80 @@ def mask(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
-def masked_crc32c(data: Buffer) -> int:
+def masked_crc32c(data: ByteSource) -> int:
     """The masked CRC32C of ``data``, as stored behind a record's length and behind its payload."""
     return mask(crc32c(data))
+
+
+def masked_crc32c_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """The masked CRC32C of each row of ``rows`` ``(n, m) uint8``, as ``(n,) uint32``; rows may be strided.
+
+    >>> [hex(crc) for crc in masked_crc32c_rows(np.frombuffer(b"123456789" * 2, np.uint8).reshape(2, 9))]
+    ['0xc78ab0e5', '0xc78ab0e5']
+    """
+    count, length = rows.shape
+    if length > TABLE_COLUMNS or count < 8:
+        extend = google_crc32c.extend
+        return _mask_all(np.fromiter((extend(0, row) for row in rows), np.uint32, count))
+    return RowCrc(length).masked(rows)
+
+
+class RowCrc:
+    """Checksums of rows that are ``template`` everywhere but in the columns of ``spans``.
+
+    Parameters
+    ----------
+    length
+        Bytes a row.
+    template
+        A row ``(length,) uint8``; without one every column counts.
+    spans
+        (start, stop) of the columns that vary, not overlapping. The bytes of the other columns are taken from
+        ``template`` and never read from the rows.
+    """
+
+    __slots__ = ("_columns", "_constant", "_tables")
+
+    def __init__(
+        self,
+        length: int,
+        template: NDArray[np.uint8] | None = None,
+        spans: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        base = np.zeros(length, np.uint8) if template is None else template.copy()
+        varying = [(0, length)] if spans is None else spans
+        self._columns = [column for start, stop in varying for column in range(start, stop)]
+        base[self._columns] = 0
+        self._constant = crc32c(base)
+        # A copy of the few rows that are wanted: the whole of the tables may be freed.
+        self._tables = _tables(_power_of_two(length))[[length - 1 - column for column in self._columns]]
+
+    def masked(self, rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+        """The masked CRC32C ``(n,) uint32`` of ``rows`` ``(n, length) uint8``."""
+        crc = np.full(len(rows), self._constant, np.uint32)
+        for column, table in zip(self._columns, self._tables, strict=True):
+            crc ^= table.take(rows[:, column])
+        return _mask_all(crc)
+
+
+def _mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK_DELTA)
+
+
+def _power_of_two(length: int) -> int:
+    return 1 << max(length - 1, 0).bit_length()
+
+
+@cache
+def _tables(length: int) -> NDArray[np.uint32]:
+    """``(length, 256) uint32``: the term of byte value v with d bytes behind it, at [d, v]."""
+    values = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        halved = values >> np.uint32(1)
+        values = np.where(values & 1, halved ^ np.uint32(POLYNOMIAL), halved)
+    tables = np.empty((length, 256), np.uint32)
+    tables[0] = values
+    for distance in range(1, length):
+        last = tables[distance - 1]
+        tables[distance] = (last >> np.uint32(8)) ^ values[last & np.uint32(0xFF)]
+    return tables
