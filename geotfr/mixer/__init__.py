@@ -1,1 +1,23 @@
-""""""
+"""Earth Engine's mixer, geotfr's manifest, and the names of the files of a set."""
+
+from geotfr.mixer.manifest import BandInfo, Manifest, ShardInfo, SourceInfo, is_manifest, read_manifest
+from geotfr.mixer.mixer import Mixer, is_mixer, mixer_from_text, read_mixer
+from geotfr.mixer.names import Naming, SetNames, natural_key, shard_number, shard_stem
+
+__all__ = [
+    "BandInfo",
+    "Manifest",
+    "Mixer",
+    "Naming",
+    "SetNames",
+    "ShardInfo",
+    "SourceInfo",
+    "is_manifest",
+    "is_mixer",
+    "mixer_from_text",
+    "natural_key",
+    "read_manifest",
+    "read_mixer",
+    "shard_number",
+    "shard_stem",
+]

@@ -1,0 +1,195 @@
+"""geotfr's own manifest: what Earth Engine's mixer does not tell.
+
+Snake_case JSON, written last, so that its presence means a whole set. It holds no time, no absolute path and no
+number of workers: the same input and options give the same bytes. The keys are described in ``docs/manifest.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from geotfr.errors import DamagedError
+from geotfr.grid import GeoBox
+from geotfr.mixer.strict_json import read_json
+
+__all__ = ["MANIFEST_FORMAT", "BandInfo", "Manifest", "ShardInfo", "SourceInfo", "is_manifest", "read_manifest"]
+
+MANIFEST_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BandInfo:
+    """One feature: its ``name``, the band's ``dtype``, the feature's ``kind``, ``depth`` (None: scalar), ``nodata``."""
+
+    name: str
+    dtype: str
+    kind: str
+    depth: int | None
+    nodata: float | int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardInfo:
+    """One shard file: its ``name`` without folder, ``records``, ``bytes`` on disk and their ``crc32c`` (8 hex digits)."""
+
+    name: str
+    records: int
+    bytes: int
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceInfo:
+    """One source raster: its ``name`` without folder and its size in ``bytes``."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A set of shards and how it was made.
+
+    Attributes
+    ----------
+    geotfr_version
+        The version that wrote it.
+    options
+        The options as used, in snake_case.
+    geobox
+        The whole grid, the edge that patches leave out included.
+    patch_yx, kernel_yx, margin_yx
+        (rows, columns).
+    rows, columns
+        Patches of the grid.
+    left_out_yx
+        Pixel rows and columns along the lower and right edge that no patch holds.
+    bands
+        The features, in the order in which records hold them.
+    patches_written, patches_dropped
+        A count, and the numbers of the patches left out for ``masked_threshold``.
+    shards
+        In order.
+    sources
+        In order.
+    compressor, compressor_level, compressor_library
+        ``none``, ``fast`` or ``ee``; level and library are None for ``none``.
+    """
+
+    geotfr_version: str
+    options: dict[str, Any]
+    geobox: GeoBox
+    patch_yx: tuple[int, int]
+    kernel_yx: tuple[int, int]
+    margin_yx: tuple[int, int]
+    rows: int
+    columns: int
+    left_out_yx: tuple[int, int]
+    bands: tuple[BandInfo, ...]
+    patches_written: int
+    patches_dropped: tuple[int, ...]
+    shards: tuple[ShardInfo, ...]
+    sources: tuple[SourceInfo, ...]
+    compressor: str
+    compressor_level: int | None
+    compressor_library: str | None
+
+    def to_text(self) -> str:
+        """The manifest's JSON, the same characters for the same content."""
+        document = {
+            "format": MANIFEST_FORMAT,
+            "geotfr_version": self.geotfr_version,
+            "options": self.options,
+            "grid": {
+                "crs": self.geobox.crs,
+                "transform": list(self.geobox.affine),
+                "height": self.geobox.shape_yx[0],
+                "width": self.geobox.shape_yx[1],
+            },
+            "patch": _pair(self.patch_yx),
+            "kernel": _pair(self.kernel_yx),
+            "margin": _pair(self.margin_yx),
+            "rows": self.rows,
+            "columns": self.columns,
+            "left_out": {"rows": self.left_out_yx[0], "columns": self.left_out_yx[1]},
+            "bands": [asdict(band) for band in self.bands],
+            "patches_written": self.patches_written,
+            "patches_dropped": list(self.patches_dropped),
+            "shards": [asdict(shard) for shard in self.shards],
+            "sources": [asdict(source) for source in self.sources],
+            "compressor": {
+                "name": self.compressor,
+                "level": self.compressor_level,
+                "library": self.compressor_library,
+            },
+            "complete": True,
+        }
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def is_manifest(path: str | Path) -> bool:
+    """Whether ``path`` holds a manifest, by its content."""
+    try:
+        found = read_json(path, what="manifest")
+    except (DamagedError, OSError, MemoryError):
+        return False
+    return "geotfr_version" in found and "shards" in found
+
+
+def read_manifest(path: str | Path) -> Manifest:
+    """The manifest in the file ``path``.
+
+    Raises
+    ------
+    MissingInputError
+        There is no such file.
+    DamagedError
+        It isn't a manifest, or of a newer format, or a part is missing or of another type.
+    """
+    found = read_json(path, what="manifest")
+    version = found.get("format")
+    if version != MANIFEST_FORMAT:
+        raise DamagedError(
+            f"{path}: manifest format {version!r} is not known; this geotfr reads format {MANIFEST_FORMAT}"
+        )
+    try:
+        return _from_json(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedError(f"{path}: not a whole manifest: {type(error).__name__}: {error}") from error
+
+
+def _from_json(found: dict[str, Any]) -> Manifest:
+    grid = found["grid"]
+    a, b, c, d, e, f = (float(value) for value in grid["transform"])
+    return Manifest(
+        geotfr_version=str(found["geotfr_version"]),
+        options=dict(found["options"]),
+        geobox=GeoBox(
+            shape_yx=(int(grid["height"]), int(grid["width"])), affine=(a, b, c, d, e, f), crs=str(grid["crs"])
+        ),
+        patch_yx=_yx(found["patch"]),
+        kernel_yx=_yx(found["kernel"]),
+        margin_yx=_yx(found["margin"]),
+        rows=int(found["rows"]),
+        columns=int(found["columns"]),
+        left_out_yx=(int(found["left_out"]["rows"]), int(found["left_out"]["columns"])),
+        bands=tuple(BandInfo(**band) for band in found["bands"]),
+        patches_written=int(found["patches_written"]),
+        patches_dropped=tuple(int(number) for number in found["patches_dropped"]),
+        shards=tuple(ShardInfo(**shard) for shard in found["shards"]),
+        sources=tuple(SourceInfo(**source) for source in found["sources"]),
+        compressor=str(found["compressor"]["name"]),
+        compressor_level=found["compressor"]["level"],
+        compressor_library=found["compressor"]["library"],
+    )
+
+
+def _pair(pair_yx: tuple[int, int]) -> dict[str, int]:
+    return {"height": pair_yx[0], "width": pair_yx[1]}
+
+
+def _yx(pair: dict[str, Any]) -> tuple[int, int]:
+    return int(pair["height"]), int(pair["width"])

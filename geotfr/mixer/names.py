@@ -1,0 +1,124 @@
+"""What the files of a set are called, and in which order they stand.
+
+**Source**: Earth Engine's exports to Drive and to Cloud Storage; five digits from 00000; a set of one shard is not
+numbered.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from geotfr.errors import UsageError
+
+__all__ = ["Naming", "SetNames", "natural_key", "shard_number", "shard_stem"]
+
+Naming = Literal["drive", "cloud-storage"]
+
+_DIGITS = re.compile(r"(\d+)")
+_SHARD_NAME = re.compile(r"^(?P<stem>.*?)(?P<number>\d*)(?P<suffix>\.tfrecords?(?:\.gz|\.zlib)?|\.gz)?$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNames:
+    """The names of one set's files, without their folder.
+
+    Attributes
+    ----------
+    folder
+        Where they stand.
+    name
+        What they begin with; empty for a prefix that ends in ``/``, whose files are always numbered.
+    naming
+        ``drive``: ``NAME-00000.tfrecord``, ``NAME-mixer.json``. ``cloud-storage``: without the hyphens.
+    compressed_suffix
+        ``.gz`` or nothing.
+
+    Examples
+    --------
+    >>> names = SetNames.for_prefix("out/scene", naming="drive", compressed_suffix=".gz")
+    >>> names.shard(3, total=12), names.shard(0, total=1), names.mixer(total=1)
+    ('scene-00003.tfrecord.gz', 'scene.tfrecord.gz', 'scene.json')
+    """
+
+    folder: Path
+    name: str
+    naming: Naming
+    compressed_suffix: str
+
+    @staticmethod
+    def for_prefix(prefix: str | Path, *, naming: Naming, compressed_suffix: str) -> SetNames:
+        """The names of the set with ``prefix``, a folder and what the names begin with."""
+        text = str(prefix)
+        if not text or "\0" in text:
+            raise UsageError(f"output prefix {text!r} names no file; give a folder and a name, or a folder that ends in /")
+        if text.endswith("/") or Path(text).name in ("", "..") or text in (".", ".."):
+            folder, name = Path(text), ""
+        else:
+            folder, name = Path(text).parent, Path(text).name
+        return SetNames(folder=folder, name=name, naming=naming, compressed_suffix=compressed_suffix)
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.name}-" if self.name and self.naming == "drive" else self.name
+
+    def shard(self, number: int, *, total: int) -> str:
+        """The file name of shard ``number`` of ``total``."""
+        suffix = f".tfrecord{self.compressed_suffix}"
+        if total == 1 and self.name:
+            return self.name + suffix
+        return f"{self._stem}{number:05d}{suffix}"
+
+    def mixer(self, *, total: int) -> str:
+        """The file name of the mixer of a set of ``total`` shards."""
+        if total == 1 and self.name:
+            return f"{self.name}.json"
+        return f"{self._stem}mixer.json"
+
+    @property
+    def manifest(self) -> str:
+        """The file name of the manifest."""
+        return f"{self._stem}manifest.json"
+
+    def is_of_set(self, file_name: str) -> bool:
+        """Whether ``file_name`` is one that a set with this prefix and naming may have, compressed or not."""
+        # Without a hyphen, six digits may be five behind another prefix that ends in one: not this set's.
+        digits = r"\d{5,}" if self._stem.endswith("-") else r"\d{5}"
+        numbered = re.escape(self._stem) + digits + r"\.tfrecord(\.gz)?"
+        single = re.escape(self.name) + r"\.tfrecord(\.gz)?" if self.name else numbered
+        mixers = {self.mixer(total=1), self.mixer(total=2), self.manifest}
+        return file_name in mixers or bool(re.fullmatch(f"{numbered}|{single}", file_name))
+
+
+def natural_key(path: str | Path) -> tuple[list[tuple[int, int, str]], str]:
+    """A sort key that orders digits by number: ``p-2`` before ``p-10``; the whole text decides ties.
+
+    >>> sorted(["p-10", "p-2", "p-00001"], key=natural_key)
+    ['p-00001', 'p-2', 'p-10']
+    """
+    text = str(path)
+    parts = _DIGITS.split(text)
+    return [(1, int(part), "") if part.isdecimal() and part.isascii() else (0, 0, part) for part in parts], text
+
+
+def shard_stem(path: str | Path) -> str:
+    """A shard's path without number and suffix: equal for the shards of one set.
+
+    >>> shard_stem("out/p-00003.tfrecord.gz"), shard_stem("out/p.tfrecord")
+    ('out/p-', 'out/p')
+    """
+    path = Path(path)
+    found = _SHARD_NAME.match(path.name)
+    return str(path.with_name(found["stem"])) if found and found["stem"] else str(path.parent / "")
+
+
+def shard_number(path: str | Path) -> int | None:
+    """The number in a shard's name, or None.
+
+    >>> shard_number("p-00003.tfrecord.gz"), shard_number("p.tfrecord")
+    (3, None)
+    """
+    found = _SHARD_NAME.match(Path(path).name)
+    return int(found["number"]) if found and found["number"] else None

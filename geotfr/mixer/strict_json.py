@@ -1,0 +1,95 @@
+"""JSON from files of unknown make: no NaN, no key twice, bounded size and depth, errors in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from geotfr.errors import DamagedError, LimitError, MissingInputError
+
+__all__ = ["parse_json", "read_json"]
+
+MAX_JSON_BYTES = 64 * 2**20
+_MAX_DEPTH = 32
+
+
+def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
+    """The JSON object in ``path``.
+
+    Raises
+    ------
+    MissingInputError
+        There is no such file.
+    LimitError
+        The file is larger than 64 MiB.
+    DamagedError
+        It isn't UTF-8 JSON, or not an object, or holds NaN, a key twice, or is nested deeper than 32 levels.
+    """
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > MAX_JSON_BYTES:
+            raise LimitError(f"{path}: {size} bytes is too large for a {what}; allowed {MAX_JSON_BYTES}")
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingInputError(f"{path}: no such file; a {what} is expected there") from error
+    except OSError as error:
+        raise MissingInputError(f"{path}: the {what} can't be read: {error.strerror}") from error
+    return parse_json(data, name=str(path), what=what)
+
+
+def parse_json(data: bytes | str, *, name: str, what: str) -> dict[str, Any]:
+    """The JSON object in ``data``; ``name`` and ``what`` go into the errors, see :func:`read_json`."""
+
+    def refuse_constant(text: str) -> NoReturn:
+        raise DamagedError(f"{name}: not a {what}: {text} is not JSON")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise DamagedError(f"{name}: not a {what}: the key {key!r} stands twice in one object")
+            found[key] = value
+        return found
+
+    try:
+        text = data.decode("utf-8") if isinstance(data, bytes) else data
+        _check_depth(text, name=name, what=what)
+        value = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=unique)
+    except UnicodeDecodeError as error:
+        raise DamagedError(f"{name}: not a {what}: byte {error.start} is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise DamagedError(
+            f"{name}: not a {what}: line {error.lineno} column {error.colno} is not JSON: {error.msg}"
+        ) from error
+    except ValueError as error:
+        if isinstance(error, DamagedError):
+            raise
+        # An integer with more digits than Python converts.
+        raise DamagedError(f"{name}: not a {what}: {error}") from error
+    if not isinstance(value, dict):
+        raise DamagedError(f"{name}: not a {what}: found {type(value).__name__}, an object is expected")
+    return value
+
+
+def _check_depth(text: str, *, name: str, what: str) -> None:
+    """Refuse deep nesting before the recursive parser meets it; brackets within strings don't count."""
+    depth = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise LimitError(f"{name}: not a {what}: nested deeper than {_MAX_DEPTH} levels")
+        elif char in "]}":
+            depth -= 1

@@ -1,0 +1,158 @@
+"""Cutting patches out of a strip: views, casts and fills, whole runs of patches at once.
+
+A *strip* is some patch rows by some patch columns with the margins around them, held as one array per band and one
+validity array. A *run* is consecutive patches of one patch row in it. Patches are strided views of the strip, so the
+only copy is the cast into the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.patches.layout import PatchLayout
+
+__all__ = ["Run", "Strip", "clamped_fill", "count_inexact", "count_masked", "fill_masked", "runs"]
+
+_EXACT_FLOAT32_INTEGERS = 2**24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Consecutive patches of one patch row of a strip; ``row`` and ``column`` count patches from the strip's corner."""
+
+    row: int
+    column: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """The pixels of some patch rows and columns, margins included.
+
+    Attributes
+    ----------
+    layout
+        The patch layout of the whole grid.
+    rows, columns
+        Which patch rows and columns of it the strip holds.
+    bands
+        One (row, col) array per band in its native dtype; content outside the raster is arbitrary.
+    valid
+        (row, col) bool, True where no band is masked and the raster reaches; None if that is everywhere.
+    masked_counts
+        (patch row, patch column) int64: masked pixels of each patch, margins not counted.
+    """
+
+    layout: PatchLayout
+    rows: range
+    columns: range
+    bands: tuple[NDArray[Any], ...]
+    valid: NDArray[np.bool_] | None
+    masked_counts: NDArray[np.int64]
+
+    def blocks(self, array: NDArray[Any], run: Run) -> NDArray[Any]:
+        """The blocks of ``run``: an overlapping read-only view ``(patch, row, col)`` of a strip's array."""
+        height, width = self.layout.block_yx
+        return self._windows(array, run, (0, 0), (height, width))
+
+    def cores(self, array: NDArray[Any], run: Run) -> NDArray[Any]:
+        """The patches of ``run`` without margins: a view ``(patch, row, col)`` of a strip's array."""
+        return self._windows(array, run, self.layout.margin_yx, self.layout.patch_yx)
+
+    def _windows(
+        self, array: NDArray[Any], run: Run, offset_yx: tuple[int, int], shape_yx: tuple[int, int]
+    ) -> NDArray[Any]:
+        patch_height, patch_width = self.layout.patch_yx
+        corner = array[run.row * patch_height + offset_yx[0] :, run.column * patch_width + offset_yx[1] :]
+        row_stride, col_stride = array.strides
+        return np.lib.stride_tricks.as_strided(
+            corner,
+            shape=(run.count, *shape_yx),
+            strides=(patch_width * col_stride, row_stride, col_stride),
+            writeable=False,
+        )
+
+
+def runs(positions: NDArray[np.int64], columns: int) -> Iterator[Run]:
+    """The runs that ascending patch ``positions`` (row * columns + column within the strip) fall into.
+
+    >>> [(r.row, r.column, r.count) for r in runs(np.array([1, 2, 3, 4, 7]), columns=4)]
+    [(0, 1, 3), (1, 0, 1), (1, 3, 1)]
+    """
+    if not len(positions):
+        return
+    is_start = np.ones(len(positions), bool)
+    is_start[1:] = (np.diff(positions) != 1) | (positions[1:] % columns == 0)
+    starts = np.flatnonzero(is_start)
+    for start, stop in zip(starts, [*starts[1:], len(positions)], strict=True):
+        row, column = divmod(int(positions[start]), columns)
+        yield Run(row=row, column=column, count=int(stop - start))
+
+
+def count_masked(valid: NDArray[np.bool_], layout: PatchLayout, rows: int, columns: int) -> NDArray[np.int64]:
+    """Masked pixels of each patch of a strip, margins not counted: ``(patch row, patch column) int64``."""
+    (height, width), (margin_y, margin_x) = layout.patch_yx, layout.margin_yx
+    core = valid[margin_y : margin_y + rows * height, margin_x : margin_x + columns * width]
+    # First down the rows, where numpy adds whole lines, then along the few sums that are left.
+    per_column = core.view(np.uint8).reshape(rows, height, columns * width).sum(axis=1, dtype=np.uint32)
+    counts: NDArray[np.int64] = per_column.reshape(rows, columns, width).sum(axis=2, dtype=np.int64)
+    return height * width - counts
+
+
+def clamped_fill(default_value: float, dtype: np.dtype[Any]) -> float:
+    """``default_value`` as a band of ``dtype`` can hold it: the fraction dropped for integers, then clamped.
+
+    >>> [clamped_fill(v, np.dtype("uint8")) for v in (300, -5, 1.9)]
+    [255, 0, 1]
+    """
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return int(min(max(int(default_value), int(limits.min)), int(limits.max)))
+    largest = float(np.finfo(dtype).max)
+    return min(max(float(default_value), -largest), largest)
+
+
+def fill_masked(
+    outputs: Sequence[NDArray[Any]], valid: NDArray[np.bool_] | None, fills: Sequence[float]
+) -> None:
+    """Set each band's fill where ``valid`` is False, in place; all arrays are ``(patch, row, col)``."""
+    if valid is None or valid.all():
+        return
+    masked = np.logical_not(valid)
+    for output, fill in zip(outputs, fills, strict=True):
+        np.copyto(output, fill, where=masked, casting="unsafe")
+
+
+def count_inexact(
+    band: NDArray[Any], written: NDArray[np.float32], valid: NDArray[np.bool_] | None
+) -> tuple[int, int]:
+    """(inexact integers, floats that became infinite) among the valid values of a band written as float32.
+
+    Arrays are of equal shape. Types that float32 always holds cost nothing; the others a minimum and a maximum.
+    """
+    kind, size = band.dtype.kind, band.dtype.itemsize
+    if kind in "iu" and size >= 4:
+        if band.size and (
+            int(band.max()) > _EXACT_FLOAT32_INTEGERS or int(band.min()) < -_EXACT_FLOAT32_INTEGERS
+        ):
+            # The way back overflows for the largest integers, which float32 can't hold either.
+            with np.errstate(invalid="ignore"):
+                inexact = (written.astype(band.dtype) != band) | (written > np.iinfo(band.dtype).max)
+            return _count(inexact, valid), 0
+    elif kind == "f" and size == 8:
+        infinite = np.isinf(written)
+        if infinite.any():
+            return 0, _count(infinite & np.isfinite(band), valid)
+    return 0, 0
+
+
+def _count(flags: NDArray[np.bool_], valid: NDArray[np.bool_] | None) -> int:
+    return int(np.count_nonzero(flags if valid is None else flags & valid))

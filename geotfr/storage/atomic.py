@@ -1,0 +1,220 @@
+"""Files that appear whole or not at all.
+
+An output is written under a temporary name in its own folder, counted and hashed on the way, synced to disk, closed,
+and renamed; then the folder is synced. What fails on the way removes the temporary file and leaves the final name as
+it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geotfr.errors import OutputError, OutputExistsError
+from geotfr.records.crc import crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+__all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "output_error", "sync_folder"]
+
+_MAX_NAME_BYTES = 255
+
+
+def output_error(path: Path | str, error: OSError) -> OutputError:
+    """What to raise for an ``OSError`` met while ``path`` is written."""
+    hint = {
+        errno.ENOSPC: "; free some space and run again",
+        errno.EDQUOT: "; the quota is used up",
+        errno.EFBIG: "; the file size limit (ulimit -f) or the file system allows no larger file",
+        errno.EACCES: "; the folder or file is not writable for this user",
+        errno.EROFS: "; the file system is read-only",
+    }.get(error.errno or 0, "")
+    return OutputError(f"{path}: can't be written: {error.strerror or error}{hint}")
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Refuse, before any work, an output whose folder is missing, whose name is too long, or that is there already.
+
+    Raises
+    ------
+    OutputExistsError
+        ``path`` exists and ``overwrite`` is False.
+    OutputError
+        The folder is missing or not writable, the name is too long, or ``path`` is a folder.
+    """
+    folder = path.parent
+    try:
+        if not folder.is_dir():
+            raise OutputError(f"{path}: the folder {folder} is missing; make it first")
+        if len(os.fsencode(path.name)) > _MAX_NAME_BYTES:
+            raise OutputError(
+                f"{path}: the name has {len(os.fsencode(path.name))} bytes; file systems allow {_MAX_NAME_BYTES}"
+            )
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; a file name is expected")
+        if not overwrite and (path.exists() or path.is_symlink()):
+            raise OutputExistsError(f"{path}: exists already; --overwrite (overwrite=True) replaces it")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise OutputError(f"{path}: the folder {folder} is not writable for this user")
+    except OutputError:
+        raise
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+def temporary_path(path: Path) -> Path:
+    """A fresh name beside ``path``, hidden and short whatever the length of ``path``'s own; its suffix is kept."""
+    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=6).hexdigest()
+    suffix = path.suffix if len(path.suffix) <= 16 else ""
+    return path.with_name(f".geotfr-{digest}-{secrets.token_hex(4)}.tmp{suffix}")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames within ``folder`` last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems can't sync a folder; the files themselves are synced.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+class AtomicFile:
+    """A file being written under a temporary name.
+
+    ``write`` appends; ``finish`` syncs and closes it; ``publish`` gives it its final name; ``discard`` removes it
+    (and does nothing once it is published).
+
+    Attributes
+    ----------
+    size
+        Bytes written so far.
+    crc
+        CRC32C of them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self.crc = 0
+        self._temporary = temporary_path(path)
+        self._is_published = False
+        try:
+            self._descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise output_error(path, error) from error
+
+    def write(self, data: Buffer) -> None:
+        """Append all of ``data``."""
+        view = memoryview(data).cast("B")
+        self.crc = crc32c(view, self.crc)
+        self.size += len(view)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as error:
+            raise output_error(self.path, error) from error
+
+    def finish(self) -> None:
+        """Sync and close; the size on disk is compared with the bytes written."""
+        try:
+            os.fsync(self._descriptor)
+            on_disk = os.fstat(self._descriptor).st_size
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+        except OSError as error:
+            raise output_error(self.path, error) from error
+        if on_disk != self.size:
+            raise OutputError(f"{self.path}: {on_disk} bytes are on disk, {self.size} were written; run again")
+
+    def publish(self, path: Path | None = None) -> None:
+        """Take the final name, replacing what has it; ``path`` names another file of the same folder instead."""
+        if path is not None:
+            self.path = path
+        try:
+            self._temporary.replace(self.path)
+        except OSError as error:
+            raise output_error(self.path, error) from error
+        self._is_published = True
+
+    def discard(self) -> None:
+        """Remove the temporary file, if it isn't published."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        if not self._is_published:
+            with contextlib.suppress(OSError):
+                self._temporary.unlink()
+
+
+_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+
+
+@contextlib.contextmanager
+def atomic_output(path: str | Path, *, overwrite: bool = False) -> Iterator[AtomicFile]:
+    """A file to ``write`` to, at ``path`` when the block ends well, gone when it raises.
+
+    Raises
+    ------
+    OutputExistsError
+        ``path`` exists and ``overwrite`` is False.
+    OutputError
+        The folder is missing, or a write, the sync, the close or the rename fails.
+    """
+    path = Path(path)
+    check_output(path, overwrite=overwrite)
+    file = AtomicFile(path)
+    try:
+        yield file
+        file.finish()
+        file.publish()
+    finally:
+        file.discard()
+    _sync(path)
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary path for a library that writes by name (GDAL); what it wrote is at ``path`` when the block ends well.
+
+    The block closes the file. Side files that GDAL makes beside the temporary name are removed.
+    Raises as :func:`atomic_output`.
+    """
+    path = Path(path)
+    check_output(path, overwrite=overwrite)
+    temporary = temporary_path(path)
+    try:
+        yield temporary
+        try:
+            descriptor = os.open(temporary, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            temporary.replace(path)
+        except OSError as error:
+            raise output_error(path, error) from error
+    finally:
+        for leftover in path.parent.glob(f"{temporary.name}*"):
+            with contextlib.suppress(OSError):
+                leftover.unlink()
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from error
