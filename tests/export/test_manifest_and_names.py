@@ -1,0 +1,258 @@
+"""The manifest and the names: what is promised about the files beside the shards."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from oracle import wire
+from oracle.images import Options, assert_export, expected_export
+from oracle.rasters import write_raster
+from oracle.run import contents, run, run_apart
+
+import geotfr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """4 x 6 (w x h) of uint8 with three nodata pixels in its first 2 x 2 patch."""
+    data = np.arange(1, 25, dtype="uint8").reshape(6, 4)
+    data[0, 0] = data[0, 1] = data[1, 1] = 0
+    return write_raster(tmp_path / "scene.tif", data, nodata=0)
+
+
+def export(source: Path, prefix: str | Path, **options: Any) -> Any:
+    return geotfr.export_image(source, prefix, **{"patch_dimensions": 2, **options})
+
+
+NAMES = [
+    ("set", "drive", 1 << 30, ["set-manifest.json", "set.json", "set.tfrecord.gz"]),
+    (
+        "set",
+        "drive",
+        300,
+        ["set-00000.tfrecord.gz", "set-00001.tfrecord.gz", "set-manifest.json", "set-mixer.json"],
+    ),
+    ("set", "cloud-storage", 1 << 30, ["set.json", "set.tfrecord.gz", "setmanifest.json"]),
+    (
+        "set",
+        "cloud-storage",
+        300,
+        ["set00000.tfrecord.gz", "set00001.tfrecord.gz", "setmanifest.json", "setmixer.json"],
+    ),
+    ("", "drive", 1 << 30, ["00000.tfrecord.gz", "manifest.json", "mixer.json"]),
+    ("", "cloud-storage", 1 << 30, ["00000.tfrecord.gz", "manifest.json", "mixer.json"]),
+]
+
+
+@pytest.mark.parametrize(("name", "naming", "limit", "names"), NAMES)
+def test_names_follow_the_style_and_the_number_of_shards(
+    source: Path, tmp_path: Path, name: str, naming: str, limit: int, names: list[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, f"{out}/{name}", naming=naming, max_file_size=limit)
+    assert sorted(path.name for path in out.iterdir()) == names
+
+
+def test_a_folder_prefix_is_made_if_its_parent_exists(source: Path, tmp_path: Path) -> None:
+    outcome = run("export", source, "--output", f"{tmp_path}/new/", "--patch-dimensions", "2", "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert_export(tmp_path / "new", expected_export([source], Options(patch=(2, 2)), name=""))
+
+
+def test_a_threshold_other_than_one_writes_no_mixer_and_drops_patches(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, out / "set", masked_threshold=0.5)
+    expected = expected_export([source], Options(patch=(2, 2), masked_threshold=0.5), name="set")
+    assert expected.written == [1, 2, 3, 4, 5]
+    assert_export(out, expected)
+
+
+def test_a_threshold_equal_to_the_masked_share_keeps_the_patch(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, out / "set", masked_threshold=0.75)
+    expected = expected_export([source], Options(patch=(2, 2), masked_threshold=0.75), name="set")
+    assert expected.written == [0, 1, 2, 3, 4, 5]
+    assert_export(out, expected)
+
+
+def test_every_patch_over_the_threshold_leaves_a_manifest_alone_and_a_warning(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", np.zeros((4, 4), "uint8"), nodata=0)
+    out = tmp_path / "out"
+    out.mkdir()
+    outcome = run(
+        *("export", source, "--output", out / "set", "--patch-dimensions", "2", "--masked-threshold", "0.5")
+    )
+    assert outcome.code == 0, outcome.told
+    assert [path.name for path in out.iterdir()] == ["set-manifest.json"]
+    assert "warning" in outcome.stderr.lower()
+
+
+def test_masked_patches_are_written_with_the_default_value_at_threshold_one(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", np.zeros((2, 2), "uint8"), nodata=0)
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, out / "set", default_value=7)
+    (record,) = wire.read_shard(out / "set.tfrecord.gz")
+    assert np.array_equal(record["b1"], [7, 7, 7, 7])
+
+
+def test_a_record_larger_than_the_limit_gets_a_shard_of_its_own_with_a_warning(
+    source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    outcome = run(
+        *("export", source, "--output", out / "set", "--patch-dimensions", "2", "--max-file-size", "10")
+    )
+    assert outcome.code == 0, outcome.told
+    assert len(list(out.glob("*.tfrecord.gz"))) == 6
+    assert "warning" in outcome.stderr.lower()
+
+
+def test_the_manifest_tells_the_grid_the_shards_and_that_all_is_there(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, out / "set", masked_threshold=0.5, max_file_size=200, kernel_size=2, compressed=False)
+    text = (out / "set-manifest.json").read_text(encoding="utf-8")
+    manifest = json.loads(text)
+    assert manifest["complete"] is True
+    assert str(tmp_path) not in text
+    shards = manifest["shards"]
+    assert [shard["name"] for shard in shards] == sorted(path.name for path in out.glob("*.tfrecord"))
+    for shard in shards:
+        content = (out / shard["name"]).read_bytes()
+        assert shard["bytes"] == len(content)
+        assert shard["records"] == len(wire.unframe(content))
+        assert f"{wire.crc32c(content):08x}" in json.dumps(shard) or wire.crc32c(content) in shard.values()
+    assert sum(shard["records"] for shard in shards) == 5
+    assert "scene.tif" in text
+    keys = set(json.dumps(manifest).split('"'))
+    for word in ("crs", "transform", "kernel", "margin", "rows", "columns", "bands", "sources", "compressor"):
+        assert word in keys, f"the manifest has no {word!r}"
+
+
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_folder_zone_locale_or_hash_seed(source: Path, tmp_path: Path) -> None:
+    seen = []
+    for place, zone, seed in (("one", "UTC", "0"), ("zwei drei", "Pacific/Auckland", "77")):
+        out = tmp_path / place
+        out.mkdir()
+        os.environ |= {"TZ": zone, "PYTHONHASHSEED": seed}
+        try:
+            outcome = run_apart("export", source, "--output", out / "set", "--patch-dimensions", "2", cwd=out)
+        finally:
+            del os.environ["TZ"], os.environ["PYTHONHASHSEED"]
+        assert outcome.code == 0, outcome.told
+        seen.append(contents(out))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("compressor", ["fast", "ee"])
+def test_a_gzip_shard_is_at_most_a_tenth_larger_than_zlib_6(compressor: str, tmp_path: Path) -> None:
+    rows, cols = np.mgrid[:512, :512]
+    data = (
+        1000 + 40 * np.sin(rows / 30) + rows + np.random.default_rng(3).integers(0, 8, (512, 512))
+    ).astype("uint16")
+    source = write_raster(tmp_path / "scene.tif", data + (cols // 64).astype("uint16"))
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, out / "set", patch_dimensions=128, compressor=compressor)
+    content = (out / "set.tfrecord.gz").read_bytes()
+    assert len(content) <= 1.10 * len(zlib.compress(wire.inflate(content), 6))
+
+
+def test_overwriting_a_set_removes_the_surplus_shards_of_the_old(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source, out / "set", max_file_size=100)
+    assert len(list(out.glob("*.tfrecord.gz"))) == 6
+    (out / "set-00009.txt").write_text("not of the set")
+    export(source, out / "set", overwrite=True, max_file_size=300)
+    (out / "set-00009.txt").unlink()
+    assert_export(out, expected_export([source], Options(patch=(2, 2), max_file_size=300), name="set"))
+    export(source, out / "set", overwrite=True)
+    assert_export(out, expected_export([source], Options(patch=(2, 2)), name="set"))
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    outcome = run("export", source, "--output", out / "set", "--patch-dimensions", "3", "--dry-run")
+    assert outcome.code == 0, outcome.told
+    assert "2" in outcome.stdout
+    assert list(out.iterdir()) == []
+
+
+def test_json_on_stdout_is_one_document_and_nothing_else(source: Path, tmp_path: Path) -> None:
+    for more in (["--dry-run"], []):
+        outcome = run(
+            *("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2", "--json", *more)
+        )
+        assert outcome.code == 0, outcome.told
+        assert isinstance(json.loads(outcome.stdout), dict)
+
+
+def test_quiet_says_nothing_when_all_is_well(source: Path, tmp_path: Path) -> None:
+    outcome = run("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2", "--quiet")
+    assert (outcome.code, outcome.stderr) == (0, "")
+
+
+def test_odd_names_work_on_the_command_line(source: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(["with space", "[brackets]", "ünïcode", "-dash", "new\nline", "n" * 200]):
+        folder = tmp_path / f"{number} {name[:20]}"
+        folder.mkdir()
+        outcome = run("export", source, "--output", f"{folder}/{name}", "--patch-dimensions", "2", "--quiet")
+        assert outcome.code == 0, (name, outcome.told)
+        assert_export(folder, expected_export([source], Options(patch=(2, 2)), name=name))
+
+
+def test_a_relative_prefix_that_starts_with_a_dash_works(source: Path, tmp_path: Path) -> None:
+    outcome = run_apart("export", source, "--output=-set", "--patch-dimensions", "2", cwd=tmp_path)
+    assert outcome.code == 0, outcome.told
+    assert (tmp_path / "-set.tfrecord.gz").exists()
+
+
+def test_format_options_take_earth_engines_spelling_as_text_or_file(source: Path, tmp_path: Path) -> None:
+    options = {"patchDimensions": [2, 3], "kernelSize": [2, 2], "defaultValue": 5, "maxFileSize": 1e9}
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    expected = expected_export([source], Options(patch=(2, 3), kernel=(2, 2), default_value=5), name="set")
+    for number, given in enumerate([json.dumps(options), f"@{tmp_path}/options.json"]):
+        folder = tmp_path / f"out{number}"
+        folder.mkdir()
+        outcome = run("export", source, "--output", folder / "set", "--format-options", given, "--quiet")
+        assert outcome.code == 0, outcome.told
+        assert_export(folder, expected)
+
+
+@pytest.mark.parametrize("pair", ["2,3", "2x3"])
+def test_pairs_are_x_then_y(source: Path, tmp_path: Path, pair: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    outcome = run("export", source, "--output", out / "set", "--patch-dimensions", pair, "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert_export(out, expected_export([source], Options(patch=(2, 3)), name="set"))
+
+
+@pytest.mark.parametrize(("size", "limit"), [("1KiB", 1024), ("1KB", 1000), ("1e3", 1000), ("1000", 1000)])
+def test_sizes_take_units_and_exponents(tmp_path: Path, size: str, limit: int) -> None:
+    # A record is 16 + 4*60 + 20 bytes: 1024 holds one more of them than 1000 where it counts.
+    source = write_raster(tmp_path / "scene.tif", np.arange(256, dtype="uint8").reshape(16, 16))
+    out = tmp_path / "out"
+    out.mkdir()
+    outcome = run(
+        *("export", source, "--output", out / "set", "--patch-dimensions", "7,8", "--quiet"),
+        *("--max-file-size", size),
+    )
+    assert outcome.code == 0, outcome.told
+    assert_export(out, expected_export([source], Options(patch=(7, 8), max_file_size=limit), name="set"))
