@@ -1,0 +1,132 @@
+"""The text of a coordinate reference system (CRS): an authority's code where it says all, else WKT.
+
+pyproj does all of it. GDAL's own parser takes URLs and file names as well as definitions, and a mixer is
+foreign input: no text from a file reaches it. Heavy, so pyproj is imported when a function needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geotfr.errors import InputError
+
+if TYPE_CHECKING:
+    import pyproj
+
+__all__ = ["crs_text", "crs_wkt", "same_crs"]
+
+MAX_TEXT_CHARS = 1 << 20
+"""Longest definition that is parsed; the longest real ones have some 10,000 characters."""
+
+QUOTE_CHARS = 60
+"""How much of a text that can't be parsed an error repeats."""
+
+
+def crs_text(wkt: str) -> str:
+    """The shortest text of ``wkt`` that reads back equal; the empty string for none.
+
+    Parameters
+    ----------
+    wkt
+        WKT of any version, as GDAL gives it for a raster.
+
+    Returns
+    -------
+    str
+        ``AUTHORITY:CODE`` (EPSG, ESRI, IAU and OGC) when the code means the same CRS. The order of the axes
+        isn't compared: a raster's x is always its column's coordinate. Else WKT 1 as GDAL writes it, where
+        that is complete, else WKT 2.
+
+    Raises
+    ------
+    InputError
+        If ``wkt`` can't be parsed.
+
+    Examples
+    --------
+    >>> crs_text("")
+    ''
+    >>> import pyproj
+    >>> crs_text(pyproj.CRS.from_epsg(4326).to_wkt())
+    'EPSG:4326'
+    """
+    if not wkt.strip():
+        return ""
+    crs = _parsed(wkt)
+    return _code(crs) or _wkt(crs)
+
+
+def crs_wkt(text: str) -> str:
+    """WKT of a CRS given as ``AUTHORITY:CODE``, WKT, PROJ string or PROJJSON; the empty string for none.
+
+    Raises
+    ------
+    InputError
+        If pyproj can't parse ``text``.
+
+    Examples
+    --------
+    >>> crs_wkt("EPSG:32633").startswith('PROJCS["WGS 84 / UTM zone 33N"')
+    True
+    """
+    return _wkt(_parsed(text)) if text.strip() else ""
+
+
+def same_crs(one: str, other: str) -> bool:
+    """Whether two texts mean one CRS; the order of axes isn't compared, and no CRS equals only no CRS.
+
+    >>> same_crs("EPSG:4326", "OGC:CRS84"), same_crs("EPSG:4326", "")
+    (True, False)
+    """
+    if one == other:
+        return True
+    if not one.strip() or not other.strip():
+        return False
+    return bool(_parsed(one).equals(_parsed(other), ignore_axis_order=True))
+
+
+def _parsed(text: str) -> pyproj.CRS:
+    import pyproj
+    from pyproj.exceptions import CRSError
+
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(f"CRS: a text of {len(text):,} characters, allowed are {MAX_TEXT_CHARS:,}")
+    try:
+        return pyproj.CRS.from_user_input(text)
+    except CRSError as error:
+        shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
+        raise InputError(
+            f"CRS: {shown!r} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
+        ) from error
+
+
+def _code(crs: pyproj.CRS) -> str:
+    """``AUTHORITY:CODE`` if the authority's definition equals ``crs``, else the empty string."""
+    import pyproj
+    from pyproj.exceptions import CRSError
+
+    # The confidence only ranks candidates: the comparison decides. 20 lets WKT 1, which has no room for an
+    # ensemble of datums or for ranges of use, find its code.
+    found = crs.to_authority(min_confidence=20)
+    if found is None:
+        return ""
+    try:
+        same = pyproj.CRS.from_authority(*found).equals(crs, ignore_axis_order=True)
+    except CRSError:
+        return ""
+    return ":".join(found) if same else ""
+
+
+def _wkt(crs: pyproj.CRS) -> str:
+    """WKT 1 as GDAL writes it if that keeps all of ``crs``, else WKT 2."""
+    import pyproj
+    from pyproj.enums import WktVersion
+    from pyproj.exceptions import CRSError
+
+    try:
+        short: str = crs.to_wkt(WktVersion.WKT1_GDAL)
+        if short and pyproj.CRS.from_wkt(short) == crs:
+            return short
+    except CRSError:
+        pass  # WKT 1 has no form for it (an engineering CRS of WKT 2, a derived one)
+    return str(crs.to_wkt(WktVersion.WKT2_2019))

@@ -1,0 +1,172 @@
+"""The one place where a raster is opened for reading.
+
+GDAL asks every driver whether it knows a file, and some drivers read, fetch or even create other files that
+the file names: a text file called ``x.tif`` opens as a VRT. So the driver is chosen here, by the first bytes,
+and given to GDAL as the only one; side files that GDAL opens on its own are checked as well.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rasterio
+from rasterio.errors import NotGeoreferencedWarning, RasterioError, RasterioIOError
+
+from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rasterio.io import DatasetReader
+
+__all__ = ["DEFAULT_CACHE_BYTES", "GDAL_OPTIONS", "gdal_words", "raster_env", "safe_open"]
+
+DEFAULT_CACHE_BYTES = 32 << 20
+"""GDAL's block cache: one or two block rows; more is slower and costs memory, see benchmarks/export.py."""
+
+GDAL_OPTIONS: dict[str, str] = {
+    # Side files are looked for by name: listing a folder of 100,000 scenes for each of them is slow.
+    "GDAL_DISABLE_READDIR_ON_OPEN": "TRUE",
+    "GDAL_VRT_ENABLE_PYTHON": "NO",
+    "GDAL_TIFF_INTERNAL_MASK": "YES",
+    "PROJ_NETWORK": "OFF",
+}
+"""GDAL's configuration beside the cache's size. A misspelt name is accepted in silence: a test checks each."""
+
+SIDE_FILE_SUFFIXES = tuple(
+    variant
+    for suffix in (".ovr", ".msk", ".ovr.ovr", ".msk.ovr", ".ovr.msk")
+    for variant in (suffix, suffix.upper())
+)
+"""Names that GDAL opens beside a raster, with any driver that takes them."""
+
+# warnings.catch_warnings changes process-wide state.
+_warnings_lock = threading.Lock()
+
+
+@contextmanager
+def raster_env(*, cache_bytes: int = DEFAULT_CACHE_BYTES) -> Iterator[None]:
+    """A context in which GDAL works with ``cache_bytes`` of block cache and :data:`GDAL_OPTIONS`.
+
+    The cache is one for the process; leaving the context restores its size.
+    """
+    # rasterio takes GDAL_CACHEMAX in bytes; the environment variable of that name is in MB.
+    with rasterio.Env(GDAL_CACHEMAX=cache_bytes, **GDAL_OPTIONS):
+        yield
+
+
+def safe_open(
+    path: str | os.PathLike[str], *, allow_drivers: Sequence[str] = ("GTiff",), threads: int = 1
+) -> DatasetReader:
+    """The raster ``path``, open for reading, by a driver of ``allow_drivers`` and no other.
+
+    Parameters
+    ----------
+    path
+        A local file.
+    allow_drivers
+        GDAL drivers that may open it. Where the first bytes tell the driver, that one is used if it is
+        allowed; where they don't, the allowed ones that have no such mark are tried in turn.
+    threads
+        Threads that decode blocks; GTiff alone has the option.
+
+    Raises
+    ------
+    MissingInputError
+        If there is no such file.
+    InputError
+        If it is something else than an allowed raster, or names other files as its overviews or mask.
+    """
+    text = os.fspath(path)
+    head = _head(text)
+    for driver in _drivers(text, head, allow_drivers):
+        _check_side_files(text)
+        options = {"NUM_THREADS": str(threads)} if driver == "GTiff" and threads > 1 else {}
+        dataset = _open(text, driver, options)
+        if dataset is not None:
+            return _checked(dataset, text)
+    raise InputError(f"{text}: no driver of {', '.join(allow_drivers)} can read it")
+
+
+def gdal_words(error: BaseException) -> str:
+    """GDAL's message in one line: rasterio often says 'see previous exception', so the last cause speaks."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return " ".join(str(cause).split()) or type(cause).__name__
+
+
+def _head(path: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except FileNotFoundError as error:
+        raise MissingInputError(f"{path}: no such file") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: a folder, not a raster") from error
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from error
+
+
+def _drivers(path: str, head: bytes, allowed: Sequence[str]) -> list[str]:
+    """The drivers to try: the one that the first bytes tell, or the allowed ones that no first bytes tell."""
+    kind = kind_of(head)
+    if kind.driver in allowed:
+        return [kind.driver]
+    unmarked = [name for name in allowed if name != "GTiff"] if not kind.driver else []
+    if unmarked:
+        return unmarked
+    flag = f"--allow-driver {kind.driver}" if kind.driver else "--allow-driver NAME"
+    advice = f"if you trust it and GDAL reads it, pass {flag}"
+    raise InputError(f"{path}: {kind.words}, not a TIFF; {advice}")
+
+
+def _check_side_files(path: str) -> None:
+    for suffix in SIDE_FILE_SUFFIXES:
+        side = Path(path + suffix)
+        if side.is_file() and not is_tiff(_head(str(side))):
+            raise InputError(
+                f"{side}: side file of {Path(path).name}, {kind_of(_head(str(side))).words}, not a TIFF; "
+                "GDAL would follow it: remove it"
+            )
+
+
+def _open(path: str, driver: str, options: dict[str, str]) -> DatasetReader | None:
+    # An absolute path: 'https://x' and 'GTIFF_DIR:1:x' are names of files here, not addresses or directives.
+    absolute = os.path.abspath(path)  # noqa: PTH100  (Path.resolve would follow links away from side files)
+    try:
+        with _warnings_lock, warnings.catch_warnings():
+            # The georeference is checked by whoever opens the source.
+            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            return rasterio.open(absolute, driver=driver, sharing=False, **options)
+    except RasterioIOError as error:
+        if driver not in _known_drivers():
+            raise UsageError(f"--allow-driver {driver}: GDAL has no such driver here") from error
+        if driver == "GTiff":
+            raise InputError(f"{path}: can't be opened as a TIFF: {gdal_words(error)}") from error
+        return None
+    except (RasterioError, ValueError, UnicodeError) as error:
+        raise InputError(f"{path}: can't be opened: {gdal_words(error)}") from error
+
+
+def _known_drivers() -> set[str]:
+    with rasterio.Env() as env:
+        return set(env.drivers())
+
+
+def _checked(dataset: DatasetReader, path: str) -> DatasetReader:
+    """``dataset``, unless its tags send GDAL to another file for its overviews."""
+    try:
+        elsewhere = dataset.tags(ns="OVERVIEWS").get("OVERVIEW_FILE")
+    except UnicodeDecodeError:
+        elsewhere = "(not UTF-8)"
+    if elsewhere is None:
+        return dataset
+    dataset.close()
+    raise InputError(f"{path}: its tags name another file as its overviews: {elsewhere!r}; remove that tag")

@@ -1,0 +1,497 @@
+"""Rasters as one stack of bands on one grid, read window by window in the files' own types.
+
+Opening describes: :func:`open_sources` reads the headers, checks them, and keeps values alone. Handles are
+opened when pixels are first read, so a described stack can be pickled, and each process or thread reads
+through its own copy (:meth:`RasterSource.reopen`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.errors import RasterioError
+
+from geotfr.errors import InputError, ReadError, UsageError
+from geotfr.grid import GeoBox
+from geotfr.grid.crs import crs_text, same_crs
+from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
+from geotfr.rasters.masks import keep_nonzero, keep_valid, nodata_in
+from geotfr.rasters.safe_open import gdal_words, safe_open
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from rasterio.io import DatasetReader
+
+    from geotfr.grid import Window
+
+__all__ = ["RasterSource", "SourceBand", "SourceFile", "SourceSpec", "open_sources", "parse_source"]
+
+IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file of the stack.
+
+    Attributes
+    ----------
+    name, size_bytes
+        Its name without the folder, and its size.
+    path
+        Where it is.
+    geobox
+        Its grid.
+    block_shape_yx
+        (rows, columns) of a storage block; the greatest, where bands differ.
+    block_bytes
+        Decoded bytes of one storage block, of all bands where they are stored together: the least that one
+        read costs.
+    is_compressed
+        Whether blocks are decoded.
+    mask_band
+        Number of a band whose mask is the file's own mask band (internal or ``.msk``); 0 for none.
+    has_band_masks
+        Whether each band has its own mask band instead.
+    alpha_bands
+        Numbers of the alpha bands.
+    """
+
+    name: str
+    size_bytes: int
+    path: str
+    geobox: GeoBox
+    block_shape_yx: tuple[int, int]
+    block_bytes: int
+    is_compressed: bool
+    mask_band: int
+    has_band_masks: bool
+    alpha_bands: tuple[int, ...]
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether a band of masks or alpha can mask its pixels."""
+        return bool(self.mask_band or self.has_band_masks or self.alpha_bands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Bands of one file and type: they are read together.
+
+    ``places`` are their positions among the selected bands, ``indexes`` their numbers in the file.
+    """
+
+    places: tuple[int, ...]
+    indexes: tuple[int, ...]
+
+
+class RasterSource:
+    """A stack of bands on one grid; made by :func:`open_sources`.
+
+    One instance serves one thread at a time. It can be pickled: the copy opens its own handles.
+    """
+
+    def __init__(
+        self,
+        files: tuple[SourceFile, ...],
+        bands: tuple[SourceBand, ...],
+        *,
+        allow_drivers: tuple[str, ...],
+        threads: int,
+        warnings: tuple[str, ...],
+    ) -> None:
+        self.geobox: GeoBox = files[0].geobox
+        """The grid of every file."""
+        self.bands: tuple[SourceBand, ...] = bands
+        """The selected bands, in order."""
+        self.warnings: tuple[str, ...] = warnings
+        """What a user should know, one line each; to be told once."""
+        self._files = files
+        self._allow_drivers = allow_drivers
+        self._threads = threads
+        self._used = sorted({band.source_number for band in bands})
+        self._groups = {number: _groups(bands, number) for number in self._used}
+        self._handles: dict[int, DatasetReader] = {}
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        """Facts of the files that the selected bands come from."""
+        return tuple(self._files[number] for number in self._used)
+
+    @property
+    def block_shape_yx(self) -> tuple[int, int]:
+        """(rows, columns) of a storage block: the greatest of the files."""
+        rows, cols = zip(*(file.block_shape_yx for file in self.sources), strict=True)
+        return max(rows), max(cols)
+
+    @property
+    def block_bytes(self) -> int:
+        """Decoded bytes of one storage block of every file: the least memory that a read takes in GDAL."""
+        return sum(file.block_bytes for file in self.sources)
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether any pixel could be masked."""
+        return any(band.nodata or band.dtype.kind == "f" for band in self.bands) or any(
+            file.has_mask for file in self.sources
+        )
+
+    def read(self, window: Window, out: Sequence[NDArray[np.generic]], valid: NDArray[np.bool_]) -> None:
+        """Fill ``out`` with the pixels of ``window``, and ``valid`` with True where no mask masks them.
+
+        Parameters
+        ----------
+        window
+            Inside the grid wholly.
+        out
+            One array (row, column) per band, in the band's dtype; or one (band, row, column). Views of a
+            larger buffer are filled in place; bands that lie evenly spaced in one buffer are read at once.
+        valid
+            (row, column). False where any selected band or its file's mask or alpha says masked.
+
+        Raises
+        ------
+        ReadError
+            If GDAL can't read or decode the pixels.
+        """
+        scratch = np.empty(valid.shape, np.bool_)
+        valid.fill(True)
+        for number in self._used:
+            for group in self._groups[number]:
+                self._read_group(number, group, window, out)
+            self._keep_file_masks(number, window, out, valid, scratch)
+        for band, pixels in zip(self.bands, out, strict=True):
+            keep_valid(pixels, band.nodata, valid, scratch)
+
+    def reopen(self) -> RasterSource:
+        """The same stack with handles of its own, for another thread."""
+        return RasterSource(
+            self._files,
+            self.bands,
+            allow_drivers=self._allow_drivers,
+            threads=self._threads,
+            warnings=self.warnings,
+        )
+
+    def close(self) -> None:
+        """Close all handles; a later read opens them again."""
+        while self._handles:
+            self._handles.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_handles": {}}
+
+    def _handle(self, number: int) -> DatasetReader:
+        handle = self._handles.get(number)
+        if handle is None:
+            file = self._files[number]
+            handle = safe_open(
+                file.path,
+                allow_drivers=self._allow_drivers,
+                # Threads decode blocks side by side; on uncompressed files they only cost (0.2x measured).
+                threads=self._threads if file.is_compressed else 1,
+            )
+            self._handles[number] = handle
+        return handle
+
+    def _read_group(
+        self, number: int, group: _Group, window: Window, out: Sequence[NDArray[np.generic]]
+    ) -> None:
+        target = _as_one([out[place] for place in group.places])
+        if target is not None:
+            self._read_pixels(number, group.indexes, window, target)
+            return
+        for place, index in zip(group.places, group.indexes, strict=True):
+            self._read_pixels(number, (index,), window, out[place][np.newaxis])
+
+    def _read_pixels(
+        self, number: int, indexes: tuple[int, ...], window: Window, target: NDArray[np.generic]
+    ) -> None:
+        """Read bands ``indexes`` of a file into ``target`` (band, row, column) itself."""
+        try:
+            self._handle(number).read(list(indexes), out=target, window=_slices(window))
+        except (RasterioError, OSError) as error:
+            raise self._read_error(number, indexes, window, error) from error
+
+    def _read_mask(self, number: int, index: int, window: Window) -> NDArray[np.uint8]:
+        target = np.empty((window.height, window.width), np.uint8)
+        try:
+            self._handle(number).read_masks(index, out=target, window=_slices(window))
+        except (RasterioError, OSError) as error:
+            raise self._read_error(number, (index,), window, error) from error
+        return target
+
+    def _keep_file_masks(
+        self,
+        number: int,
+        window: Window,
+        out: Sequence[NDArray[np.generic]],
+        valid: NDArray[np.bool_],
+        scratch: NDArray[np.bool_],
+    ) -> None:
+        """Clear ``valid`` where a mask band or an alpha band of the file masks."""
+        file = self._files[number]
+        places = {b.index: place for place, b in enumerate(self.bands) if b.source_number == number}
+        masks = (file.mask_band,) if file.mask_band else tuple(places) if file.has_band_masks else ()
+        for index in masks:
+            keep_nonzero(self._read_mask(number, index, window), valid, scratch)
+        for index in file.alpha_bands:
+            if index in places:
+                keep_nonzero(out[places[index]], valid, scratch)
+                continue
+            dtype = self._handle(number).dtypes[index - 1]
+            alpha = np.empty((1, window.height, window.width), dtype)
+            self._read_pixels(number, (index,), window, alpha)
+            keep_nonzero(alpha[0], valid, scratch)
+
+    def _read_error(
+        self, number: int, indexes: tuple[int, ...], window: Window, error: Exception
+    ) -> ReadError:
+        bands = f"band{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"
+        where = f"rows {window.row}-{window.row_stop - 1}, columns {window.col}-{window.col_stop - 1}"
+        return ReadError(f"{self._files[number].path}: {bands}, {where}: can't be read: {gdal_words(error)}")
+
+
+def open_sources(
+    specs: Sequence[SourceSpec | str],
+    *,
+    bands: Sequence[str] | None = None,
+    nodata: str | float | None = None,
+    allow_ungeoreferenced: bool = False,
+    allow_drivers: Sequence[str] = ("GTiff",),
+    threads: int = 1,
+) -> RasterSource:
+    """The rasters ``specs``, on one grid, as one stack of bands.
+
+    Parameters
+    ----------
+    specs
+        Rasters, or single bands of them; texts are parsed by :func:`parse_source`.
+    bands
+        Which bands of the stack, see :func:`geotfr.rasters.bands.select_bands`. By default all but alpha
+        bands: these mask, as they do when they are selected.
+    nodata
+        The nodata value of all bands, in place of the files' own.
+    allow_ungeoreferenced
+        Take rasters that say nothing of their place on the ground.
+    allow_drivers
+        See :func:`geotfr.rasters.safe_open.safe_open`.
+    threads
+        Threads that decode compressed blocks.
+
+    Raises
+    ------
+    MissingInputError, InputError
+        For a file that isn't there, isn't a raster, has no georeference, complex pixels or another grid.
+    UsageError
+        For a band that isn't there, or a ``nodata`` that isn't a number.
+    """
+    parsed = [parse_source(spec) if isinstance(spec, str) else spec for spec in specs]
+    if not parsed:
+        raise UsageError("no source is given; name at least one raster")
+    paths = list(dict.fromkeys(spec.path for spec in parsed))
+    warnings: list[str] = []
+    files: list[SourceFile] = []
+    stacks: list[tuple[SourceBand, ...]] = []
+    for number, path in enumerate(paths):
+        with safe_open(path, allow_drivers=allow_drivers) as dataset:
+            files.append(_describe_file(dataset, path, allow_ungeoreferenced, warnings))
+            stacks.append(_describe_bands(dataset, path, number, warnings))
+    _check_one_grid(files)
+    stack: list[SourceBand] = []
+    default: list[bool] = []
+    for spec in parsed:
+        found = _bands_of(spec, stacks[paths.index(spec.path)])
+        stack += found
+        default += [spec.band is not None or not band.is_alpha for band in found]
+    named = band_names(stack, band_counts=[len(found) for found in stacks])
+    if bands is not None:
+        selected = select_bands(named, bands)
+    else:
+        selected = tuple(band for band, is_default in zip(named, default, strict=True) if is_default)
+    _check_selected(selected, paths)
+    return RasterSource(
+        tuple(files),
+        selected if nodata is None else _with_nodata(selected, nodata, warnings),
+        allow_drivers=tuple(allow_drivers),
+        threads=threads,
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _describe_file(
+    dataset: DatasetReader, path: str, allow_ungeoreferenced: bool, warnings: list[str]
+) -> SourceFile:
+    flags = dataset.mask_flag_enums
+    together = dataset.interleaving is not None and dataset.interleaving.name == "pixel"
+    sizes = [
+        rows * cols * _dtype(dtype).itemsize
+        for (rows, cols), dtype in zip(dataset.block_shapes, dataset.dtypes, strict=True)
+    ]
+    rows, cols = zip(*dataset.block_shapes, strict=True)
+    # GDAL tells one source of masking per band: a mask band hides nodata, nodata hides alpha. Only mask bands
+    # are taken from it; nodata is compared here, and alpha is found by its colour.
+    own = [MaskFlags.per_dataset in found and MaskFlags.alpha not in found for found in flags]
+    return SourceFile(
+        name=Path(path).name,
+        size_bytes=Path(path).stat().st_size,
+        path=path,
+        geobox=_geobox(dataset, path, allow_ungeoreferenced, warnings),
+        block_shape_yx=(max(rows), max(cols)),
+        block_bytes=sum(sizes) if together else max(sizes),
+        is_compressed=dataset.compression is not None,
+        mask_band=own.index(True) + 1 if any(own) else 0,
+        has_band_masks=any(not found for found in flags),
+        alpha_bands=tuple(
+            index for index, colour in enumerate(dataset.colorinterp, start=1) if colour == ColorInterp.alpha
+        ),
+    )
+
+
+def _geobox(dataset: DatasetReader, path: str, allow_ungeoreferenced: bool, warnings: list[str]) -> GeoBox:
+    a, b, c, d, e, f = (float(number) for number in tuple(dataset.transform)[:6])
+    affine = (a, b, c, d, e, f)
+    try:
+        crs = crs_text(dataset.crs.to_wkt()) if dataset.crs else ""
+    except (RasterioError, InputError) as error:
+        raise InputError(f"{path}: its CRS can't be understood: {gdal_words(error)}") from error
+    if affine == IDENTITY:
+        if not allow_ungeoreferenced:
+            has_points = bool(dataset.gcps[0]) or dataset.rpcs is not None
+            kind = "GCPs" if dataset.gcps[0] else "RPCs"
+            raise InputError(
+                f"{path}: only {kind}: warp it first, or pass --allow-ungeoreferenced"
+                if has_points
+                else f"{path}: no georeference; pass --allow-ungeoreferenced to place it at (0, 0)"
+            )
+    elif not np.isfinite(affine).all() or a * e == b * d:
+        raise InputError(f"{path}: its transform {affine} maps pixels to no area; repair its georeference")
+    elif not crs:
+        warnings.append(f"{path}: a transform but no CRS; the mixer's crs is empty")
+    return GeoBox(shape_yx=(dataset.height, dataset.width), affine=affine, crs=crs)
+
+
+def _describe_bands(
+    dataset: DatasetReader, path: str, number: int, warnings: list[str]
+) -> tuple[SourceBand, ...]:
+    try:
+        descriptions = dataset.descriptions
+    except UnicodeDecodeError:
+        warnings.append(f"{path}: band descriptions that are not UTF-8; they are skipped")
+        descriptions = (None,) * dataset.count
+    bands = []
+    for index in dataset.indexes:
+        dtype, tag = _dtype(dataset.dtypes[index - 1]), dataset.nodatavals[index - 1]
+        bands.append(
+            SourceBand(
+                name="",
+                dtype=dtype,
+                nodata=() if tag is None or dtype.kind == "c" else nodata_in(dtype, tag),
+                scale=float(dataset.scales[index - 1]),
+                offset=float(dataset.offsets[index - 1]),
+                description=descriptions[index - 1] or "",
+                source=Path(path).name,
+                source_number=number,
+                index=index,
+                is_alpha=dataset.colorinterp[index - 1] == ColorInterp.alpha,
+            )
+        )
+        if tag is not None and not bands[-1].nodata and not np.isnan(tag):
+            warnings.append(f"{path}: nodata {tag:g} is no value of {dtype}; it masks nothing")
+    return tuple(bands)
+
+
+def _dtype(name: str) -> np.dtype[np.generic]:
+    """numpy's type for rasterio's name; complex integers, which numpy has not, as another complex type."""
+    return np.dtype("complex64" if name.startswith("complex_") else name)
+
+
+def _check_one_grid(files: Sequence[SourceFile]) -> None:
+    first = files[0]
+    for file in files[1:]:
+        if not first.geobox.same_grid(file.geobox) or not same_crs(first.geobox.crs, file.geobox.crs):
+            raise InputError(
+                f"{file.path}: {_grid_words(file.geobox)}, but {first.name}: {_grid_words(first.geobox)}; "
+                "sources are stacked on one grid: warp one onto the other first"
+            )
+
+
+def _grid_words(geobox: GeoBox) -> str:
+    rows, cols = geobox.shape_yx
+    crs = geobox.crs if len(geobox.crs) < 40 else geobox.crs[:37] + "…"
+    return f"{cols}x{rows}, transform {list(geobox.affine)}, CRS {crs or 'none'}"
+
+
+def _bands_of(spec: SourceSpec, bands: tuple[SourceBand, ...]) -> tuple[SourceBand, ...]:
+    if spec.band is None:
+        return bands
+    if spec.band > len(bands):
+        raise UsageError(f"{spec.path}:{spec.band}: no band {spec.band}; the file has {len(bands)}")
+    return (bands[spec.band - 1],)
+
+
+def _check_selected(bands: tuple[SourceBand, ...], paths: Sequence[str]) -> None:
+    if not bands:
+        raise InputError(f"{paths[0]}: alpha bands only; name them in --bands to take them as data")
+    for band in bands:
+        if band.dtype.kind == "c":
+            raise InputError(
+                f"{paths[band.source_number]}: band {band.index} ({band.name}) is complex; make real and "
+                "imaginary part, or amplitude, bands of their own first, or leave it out with --bands"
+            )
+
+
+def _with_nodata(
+    bands: tuple[SourceBand, ...], nodata: str | float, warnings: list[str]
+) -> tuple[SourceBand, ...]:
+    try:
+        changed = tuple(replace(band, nodata=nodata_in(band.dtype, nodata)) for band in bands)
+        is_nan = np.isnan(float(nodata))
+    except ValueError as error:
+        raise UsageError(f"--nodata {nodata!r}: not a number") from error
+    unmasked = [band for band in changed if not band.nodata and not is_nan]
+    if unmasked:
+        names = ", ".join(f"{band.name} ({band.dtype})" for band in unmasked)
+        warnings.append(f"--nodata {nodata} is no value of {names}; it masks nothing there")
+    return changed
+
+
+def _groups(bands: tuple[SourceBand, ...], number: int) -> tuple[_Group, ...]:
+    """The selected bands of file ``number``, by type."""
+    by_type: dict[np.dtype[np.generic], list[int]] = {}
+    for place, band in enumerate(bands):
+        if band.source_number == number:
+            by_type.setdefault(band.dtype, []).append(place)
+    return tuple(
+        _Group(tuple(places), tuple(bands[place].index for place in places)) for places in by_type.values()
+    )
+
+
+def _as_one(views: Sequence[NDArray[np.generic]]) -> NDArray[np.generic] | None:
+    """``views`` (row, column) as one array (band, row, column) on the same memory, if evenly spaced."""
+    first = views[0]
+    if len(views) == 1:
+        return first[np.newaxis]
+    starts = [view.__array_interface__["data"][0] for view in views]
+    step = starts[1] - starts[0]
+    if step <= 0 or any(
+        view.strides != first.strides or start != starts[0] + place * step
+        for place, (view, start) in enumerate(zip(views, starts, strict=True))
+    ):
+        return None
+    return np.lib.stride_tricks.as_strided(first, (len(views), *first.shape), (step, *first.strides))
+
+
+def _slices(window: Window) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (window.row, window.row_stop), (window.col, window.col_stop)
