@@ -1,0 +1,146 @@
+"""Cases 12 to 14: the order and the count of shards."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from oracle import wire
+from oracle.rasters import numbered, read_raster
+from oracle.run import assert_refused, run
+from oracle.sets import write_set
+
+import geotfr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PICTURE = numbered(1, 12, 12)
+"""Twelve shards of three patches, each of 2 x 2, or twelve patches of one shard each."""
+
+
+def twelve(folder: Path, name: str) -> tuple[Path, list[Path]]:
+    """36 patches in 12 shards named by ``name``."""
+    mixer, shards = write_set(folder, PICTURE, patch=(2, 2), shards=12)
+    return mixer, [path.rename(folder / (name % index + ".tfrecord")) for index, path in enumerate(shards)]
+
+
+@pytest.mark.parametrize("name", ["p-%d", "p-%05d", "p%d", "p_%d-of-12"])
+def test_case_12_shards_are_read_by_their_number_whatever_the_order_given(name: str, tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, name)
+    random.Random(12).shuffle(shards)
+    outcome = run("ingest-predictions", mixer, *shards, "--output", tmp_path / "out.tif", "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
+
+
+def test_case_12_the_order_given_is_kept_when_asked_for(tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, "p-%d")
+    named = dict(enumerate(shards))
+    # The names tell another order than the records.
+    swapped = [tmp_path / f"q-{11 - index}.tfrecord" for index in range(12)]
+    shards = [path.rename(swapped[index]) for index, path in named.items()]
+    outcome = run(
+        *("ingest-predictions", mixer, *shards, "--output", tmp_path / "out.tif", "--quiet"),
+        *("--shard-order", "given"),
+    )
+    assert outcome.code == 0, outcome.told
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
+
+
+def test_a_folder_finds_the_mixer_and_the_shards_in_natural_order(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    twelve(folder, "p-%d")
+    outcome = run("ingest-predictions", folder, "--output", tmp_path / "out.tif", "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
+
+
+def test_case_13_too_few_too_many_and_empty_are_told_before_any_output(tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, "p-%d")
+    payloads = [wire.unframe(path.read_bytes()) for path in shards]
+
+    def refused(paths: list[Path], *words: str) -> None:
+        before = {path.name for path in tmp_path.iterdir()}
+        outcome = run("ingest-predictions", mixer, *paths, "--output", tmp_path / "out.tif", "--quiet")
+        assert_refused(outcome, 12, *words)
+        assert {path.name for path in tmp_path.iterdir()} == before
+
+    wire.write_shard(shards[11], payloads[11][:1])
+    refused(shards, "34", "36")
+    wire.write_shard(shards[11], [*payloads[11], payloads[0][0]])
+    refused(shards, "37", "36")
+    shards[11].write_bytes(b"")
+    refused(shards, "p-11.tfrecord")
+    wire.write_shard(shards[11], payloads[11])
+    shards[5].write_bytes(b"")
+    refused(shards, "p-5.tfrecord")
+
+
+def test_case_13_a_shard_given_twice_is_an_error_that_names_it(tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, "p-%d")
+    outcome = run(
+        "ingest-predictions", mixer, *shards, shards[3], "--output", tmp_path / "out.tif", "--quiet"
+    )
+    assert_refused(outcome, {2, 12}, "p-3.tfrecord")
+    assert not (tmp_path / "out.tif").exists()
+
+
+def test_a_gap_in_the_shard_numbers_is_an_error_that_names_the_missing_one(tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, "p-%05d")
+    outcome = run(
+        "ingest-predictions", mixer, *shards[:4], *shards[5:], "--output", tmp_path / "out.tif", "--quiet"
+    )
+    assert_refused(outcome, {2, 12}, "4")
+    assert not (tmp_path / "out.tif").exists()
+
+
+def test_case_14_a_mixer_is_found_by_its_content(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    mixer, (shard,) = write_set(folder, PICTURE, patch=(2, 2), compression="GZIP")
+    mixer.rename(folder / "a.json")
+    shard.rename(folder / "a.tfrecord.gz")
+    (folder / "other.json").write_text('{"some": "other file"}')
+    outcome = run("ingest-predictions", folder, "--output", tmp_path / "out.tif", "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
+
+
+def test_case_14_two_mixers_are_an_error_that_asks_which(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    mixer, (shard,) = write_set(folder, PICTURE, patch=(2, 2))
+    shard.rename(folder / "a.tfrecord")
+    (folder / "a.json").write_bytes(mixer.read_bytes())
+    mixer.rename(folder / "a-mixer.json")
+    outcome = run("ingest-predictions", folder, "--output", tmp_path / "out.tif", "--quiet")
+    assert_refused(outcome, 2, "a.json", "a-mixer.json")
+    assert not (tmp_path / "out.tif").exists()
+
+
+def test_inputs_beside_predictions_in_a_folder_are_asked_about(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    _, (shard,) = write_set(folder, PICTURE, patch=(2, 2))
+    (folder / "other-00000.tfrecord").write_bytes(shard.read_bytes())
+    outcome = run("ingest-predictions", folder, "--output", tmp_path / "out.tif", "--quiet")
+    assert_refused(outcome, 2, "pred", "other")
+    assert not (tmp_path / "out.tif").exists()
+
+
+def test_a_mixer_alone_is_a_usage_error(tmp_path: Path) -> None:
+    mixer, _ = write_set(tmp_path, PICTURE, patch=(2, 2))
+    outcome = run("ingest-predictions", mixer, "--output", tmp_path / "out.tif", "--quiet")
+    assert_refused(outcome, 2)
+    assert not (tmp_path / "out.tif").exists()
+
+
+@pytest.mark.parametrize("order", ["natural", "given"])
+def test_the_python_interface_takes_the_order_too(order: str, tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, "p-%d")
+    geotfr.ingest_predictions(mixer, shards, tmp_path / "out.tif", shard_order=order)
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
