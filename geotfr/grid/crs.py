@@ -118,14 +118,15 @@ def _code(crs: pyproj.CRS) -> str:
 
 
 def _wkt(crs: pyproj.CRS) -> str:
-    """WKT 1 as GDAL writes it if that keeps all of ``crs``, else WKT 2."""
+    """WKT 1 as GDAL writes it if that keeps all of ``crs``, its code included, else WKT 2."""
     import pyproj
     from pyproj.enums import WktVersion
     from pyproj.exceptions import CRSError
 
     try:
         short: str = crs.to_wkt(WktVersion.WKT1_GDAL)
-        if short and pyproj.CRS.from_wkt(short) == crs:
+        again = pyproj.CRS.from_wkt(short)
+        if again == crs and _code(again) == _code(crs):
             return short
     except CRSError:
         pass  # WKT 1 has no form for it (an engineering CRS of WKT 2, a derived one)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rasterio
-from rasterio.errors import NotGeoreferencedWarning, RasterioError, RasterioIOError
+from rasterio._err import CPLE_BaseError
+from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from geotfr.errors import InputError, MissingInputError, UsageError
 from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
@@ -25,7 +26,18 @@ if TYPE_CHECKING:
 
     from rasterio.io import DatasetReader
 
-__all__ = ["DEFAULT_CACHE_BYTES", "GDAL_OPTIONS", "gdal_words", "raster_env", "safe_open"]
+__all__ = [
+    "DEFAULT_CACHE_BYTES",
+    "GDAL_ERRORS",
+    "GDAL_OPTIONS",
+    "gdal_words",
+    "quiet_georeference",
+    "raster_env",
+    "safe_open",
+]
+
+GDAL_ERRORS = (RasterioError, CPLE_BaseError, OSError)
+"""What a call into rasterio raises when GDAL fails; rasterio keeps the second family to itself."""
 
 DEFAULT_CACHE_BYTES = 32 << 20
 """GDAL's block cache: one or two block rows; more is slower and costs memory, see benchmarks/export.py."""
@@ -37,7 +49,8 @@ GDAL_OPTIONS: dict[str, str] = {
     "GDAL_TIFF_INTERNAL_MASK": "YES",
     "PROJ_NETWORK": "OFF",
 }
-"""GDAL's configuration beside the cache's size. A misspelt name is accepted in silence: a test checks each."""
+"""GDAL's configuration beside the cache's size. A misspelt name is accepted in silence: a test checks
+each."""
 
 SIDE_FILE_SUFFIXES = tuple(
     variant
@@ -58,6 +71,14 @@ def raster_env(*, cache_bytes: int = DEFAULT_CACHE_BYTES) -> Iterator[None]:
     """
     # rasterio takes GDAL_CACHEMAX in bytes; the environment variable of that name is in MB.
     with rasterio.Env(GDAL_CACHEMAX=cache_bytes, **GDAL_OPTIONS):
+        yield
+
+
+@contextmanager
+def quiet_georeference() -> Iterator[None]:
+    """A context without rasterio's warning of a missing georeference: whoever opens a raster checks that."""
+    with _warnings_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
         yield
 
 
@@ -141,18 +162,14 @@ def _open(path: str, driver: str, options: dict[str, str]) -> DatasetReader | No
     # An absolute path: 'https://x' and 'GTIFF_DIR:1:x' are names of files here, not addresses or directives.
     absolute = os.path.abspath(path)  # noqa: PTH100  (Path.resolve would follow links away from side files)
     try:
-        with _warnings_lock, warnings.catch_warnings():
-            # The georeference is checked by whoever opens the source.
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with quiet_georeference():
             return rasterio.open(absolute, driver=driver, sharing=False, **options)
-    except RasterioIOError as error:
+    except (*GDAL_ERRORS, ValueError) as error:
         if driver not in _known_drivers():
             raise UsageError(f"--allow-driver {driver}: GDAL has no such driver here") from error
         if driver == "GTiff":
             raise InputError(f"{path}: can't be opened as a TIFF: {gdal_words(error)}") from error
         return None
-    except (RasterioError, ValueError, UnicodeError) as error:
-        raise InputError(f"{path}: can't be opened: {gdal_words(error)}") from error
 
 
 def _known_drivers() -> set[str]:

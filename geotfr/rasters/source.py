@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from rasterio.enums import ColorInterp, MaskFlags
-from rasterio.errors import RasterioError
 
 from geotfr.errors import InputError, ReadError, UsageError
 from geotfr.grid import GeoBox
 from geotfr.grid.crs import crs_text, same_crs
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
 from geotfr.rasters.masks import keep_nonzero, keep_valid, nodata_in
-from geotfr.rasters.safe_open import gdal_words, safe_open
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,14 +220,14 @@ class RasterSource:
         """Read bands ``indexes`` of a file into ``target`` (band, row, column) itself."""
         try:
             self._handle(number).read(list(indexes), out=target, window=_slices(window))
-        except (RasterioError, OSError) as error:
+        except GDAL_ERRORS as error:
             raise self._read_error(number, indexes, window, error) from error
 
     def _read_mask(self, number: int, index: int, window: Window) -> NDArray[np.uint8]:
         target = np.empty((window.height, window.width), np.uint8)
         try:
             self._handle(number).read_masks(index, out=target, window=_slices(window))
-        except (RasterioError, OSError) as error:
+        except GDAL_ERRORS as error:
             raise self._read_error(number, (index,), window, error) from error
         return target
 
@@ -364,7 +363,7 @@ def _geobox(dataset: DatasetReader, path: str, allow_ungeoreferenced: bool, warn
     affine = (a, b, c, d, e, f)
     try:
         crs = crs_text(dataset.crs.to_wkt()) if dataset.crs else ""
-    except (RasterioError, InputError) as error:
+    except (*GDAL_ERRORS, InputError) as error:
         raise InputError(f"{path}: its CRS can't be understood: {gdal_words(error)}") from error
     if affine == IDENTITY:
         if not allow_ungeoreferenced:

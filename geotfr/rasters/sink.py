@@ -1,0 +1,259 @@
+"""A new GeoTIFF, written window by window.
+
+It is written at the path that is given: the caller gives a temporary name, closes, has it compared by
+:func:`check_raster`, and renames.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import rasterio
+from affine import Affine
+from rasterio.errors import RasterBlockError
+
+from geotfr.errors import GeotfrError, OutputError, UsageError
+from geotfr.grid import Window
+from geotfr.grid.crs import crs_text, crs_wkt, same_crs
+from geotfr.rasters import creation
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, quiet_georeference, safe_open
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from geotfr.grid import GeoBox
+
+__all__ = ["GeoTiffSink", "check_raster"]
+
+# No side file: it would stay at the temporary name when the raster is renamed.
+SINK_ENV = {"GDAL_PAM_ENABLED": "NO"}
+
+
+class GeoTiffSink:
+    """A tiled GeoTIFF that is open for writing; a context manager that closes it.
+
+    Parameters
+    ----------
+    path
+        Where it is written; an existing file is replaced.
+    geobox
+        Its grid; kept exactly, rotated and south-up too.
+    dtype
+        The pixel type of all bands.
+    band_names
+        The bands' descriptions; their number is the number of bands.
+    nodata
+        The nodata value, or None.
+    creation_options
+        See :func:`geotfr.rasters.creation.creation_options`.
+    block_yx
+        (rows, columns) of a tile, multiples of 16; fastest when windows cover whole tiles.
+    threads
+        Threads that compress tiles; they don't change the file's bytes.
+
+    Raises
+    ------
+    UsageError
+        For creation options or a nodata value that GDAL doesn't take.
+    OutputError
+        If the file can't be made.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        geobox: GeoBox,
+        dtype: DTypeLike,
+        band_names: Sequence[str],
+        nodata: float | None = None,
+        creation_options: Mapping[str, str] | None = None,
+        block_yx: tuple[int, int] = (256, 256),
+        threads: int = 1,
+    ) -> None:
+        self.path = os.fspath(path)
+        """Where the file is written."""
+        self.dtype: np.dtype[np.generic] = np.dtype(dtype)
+        """The pixel type."""
+        rows, cols = geobox.shape_yx
+        options = creation.creation_options(
+            creation_options or {},
+            shape=(len(band_names), rows, cols),
+            dtype=self.dtype,
+            block_yx=block_yx,
+            threads=threads,
+        )
+        wkt = crs_wkt(geobox.crs)
+        # rasterio would open an existing file, by any driver that takes it, to delete it.
+        Path(self.path).unlink(missing_ok=True)
+        with _gdal(self.path, "can't be made") as complaints, quiet_georeference():
+            self._dataset = rasterio.open(
+                os.path.abspath(self.path),  # noqa: PTH100  (not resolved: a name, never an address)
+                "w",
+                driver="GTiff",
+                height=rows,
+                width=cols,
+                count=len(band_names),
+                dtype=self.dtype.name,
+                crs=rasterio.crs.CRS.from_wkt(wkt) if wkt else None,
+                transform=Affine(*geobox.affine),
+                nodata=nodata,
+                sharing=False,
+                **options,
+            )
+        refused = [words for words in complaints if "option" in words or "value not recognised" in words]
+        if refused:
+            self.abandon()
+            raise UsageError(f"--creation-option: {refused[0].partition(' in ')[2]}")
+        self._dataset.descriptions = tuple(band_names)
+
+    def write(self, row: int, col: int, data: NDArray[np.generic]) -> None:
+        """Write ``data`` (band, row, column) of the sink's type with its upper-left pixel at (``row``,
+        ``col``).
+
+        Raises
+        ------
+        OutputError
+            If GDAL can't write: no space, a limit of the file's size, a fault of the disk.
+        """
+        height, width = data.shape[1:]
+        with _gdal(self.path, f"rows {row}-{row + height - 1}: can't be written") as complaints:
+            self._dataset.write(data, window=((row, row + height), (col, col + width)))
+        _raise_errors(self.path, complaints)
+
+    def close(self) -> None:
+        """Write what is left in memory, and close; the first call alone does something.
+
+        Raises
+        ------
+        OutputError
+            If that fails: much of a file is written no earlier.
+        """
+        if self._dataset.closed:
+            return
+        with _gdal(self.path, "can't be closed") as complaints:
+            self._dataset.close()
+        _raise_errors(self.path, complaints)
+
+    def abandon(self) -> None:
+        """Close without care for what is left to write: another error is on its way."""
+        try:
+            self.close()
+        except OutputError:
+            logging.getLogger(__name__).debug("closing %s after an error failed too", self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+def check_raster(
+    path: str | os.PathLike[str],
+    *,
+    geobox: GeoBox,
+    dtype: DTypeLike,
+    band_names: Sequence[str],
+    nodata: float | None = None,
+    samples: Iterable[tuple[int, int, NDArray[np.generic]]] = (),
+) -> None:
+    """Reopen the GeoTIFF ``path`` and compare it with what was meant to be written.
+
+    Parameters
+    ----------
+    path, geobox, dtype, band_names, nodata
+        As given to :class:`GeoTiffSink`.
+    samples
+        (row, column, data) of some writes, data (band, row, column); compared with the pixels read back.
+
+    Raises
+    ------
+    OutputError
+        For the first difference, or if the file can't be read.
+    """
+    name = os.fspath(path)
+    try:
+        with safe_open(name) as dataset:
+            found = {
+                "size": (dataset.width, dataset.height),
+                "types": dataset.dtypes,
+                "transform": tuple(dataset.transform)[:6],
+                "band names": tuple(text or "" for text in dataset.descriptions),
+                "nodata": dataset.nodata,
+            }
+            crs = crs_text(dataset.crs.to_wkt()) if dataset.crs else ""
+            for row, col, data in samples:
+                _check_sample(dataset, name, row, col, data)
+    except OutputError:
+        raise
+    except (GeotfrError, *GDAL_ERRORS) as error:
+        raise OutputError(f"{name}: can't be read back: {gdal_words(error)}") from error
+    wanted = {
+        "size": geobox.shape_yx[::-1],
+        "types": (np.dtype(dtype).name,) * len(band_names),
+        "transform": geobox.affine,
+        "band names": tuple(band_names),
+        "nodata": nodata,
+    }
+    for fact, value in wanted.items():
+        if found[fact] != value and not (value is not None and value != value and found[fact] != found[fact]):
+            raise OutputError(f"{name}: read back with another {fact}: {found[fact]}, written {value}")
+    if not same_crs(crs, geobox.crs):
+        raise OutputError(f"{name}: GeoTIFF doesn't keep the CRS {geobox.crs[:60]!r}; read back {crs[:60]!r}")
+
+
+def _check_sample(
+    dataset: rasterio.io.DatasetReader, name: str, row: int, col: int, data: NDArray[np.generic]
+) -> None:
+    window = Window(row=row, col=col, height=data.shape[1], width=data.shape[2])
+    back = dataset.read(window=((row, window.row_stop), (col, window.col_stop)))
+    if not np.array_equal(back, data, equal_nan=data.dtype.kind == "f"):
+        raise OutputError(f"{name}: pixels read back differ from those written, in {window}")
+
+
+class _Complaints(logging.Handler):
+    """Keeps what rasterio logs of GDAL's warnings and errors that it doesn't raise."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    def __iter__(self) -> Iterator[str]:
+        return (record.getMessage() for record in self.records)
+
+
+@contextmanager
+def _gdal(path: str, failure: str) -> Iterator[_Complaints]:
+    """A call into GDAL: its errors as OutputError, its other complaints kept."""
+    complaints = _Complaints()
+    logger = logging.getLogger("rasterio._env")
+    with ExitStack() as stack:
+        stack.enter_context(rasterio.Env(**SINK_ENV))
+        logger.addHandler(complaints)
+        stack.callback(logger.removeHandler, complaints)
+        try:
+            yield complaints
+        except (RasterBlockError, ValueError) as error:  # rasterio's own checks of block sizes and nodata
+            raise UsageError(f"{path}: {failure}: {gdal_words(error)}") from error
+        except GDAL_ERRORS as error:
+            raise OutputError(f"{path}: {failure}: {gdal_words(error)}") from error
+
+
+def _raise_errors(path: str, complaints: _Complaints) -> None:
+    errors = [record for record in complaints.records if record.levelno >= logging.ERROR]
+    if errors:
+        raise OutputError(f"{path}: can't be written: {' '.join(errors[0].getMessage().split())}")
