@@ -1,0 +1,1 @@
+"""Parsing Examples and SequenceExamples without TensorFlow, with TensorFlow's meaning."""
