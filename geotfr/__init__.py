@@ -1,1 +1,99 @@
-"""geotfr: Earth Engine's TFRecord exports and prediction ingest on local GeoTIFFs."""
+"""Earth Engine's TFRecord image exports and prediction ingest on local GeoTIFFs.
+
+>>> import geotfr
+>>> plan = geotfr.plan_export("scene.tif", patch_dimensions=256)  # doctest: +SKIP
+>>> result = geotfr.export_image("scene.tif", "patches/scene", patch_dimensions=256)  # doctest: +SKIP
+
+The names are loaded when they are first used, so that importing geotfr is light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from geotfr._version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from geotfr.errors import (
+        DamagedError,
+        GeotfrError,
+        InputError,
+        LimitError,
+        LockedError,
+        MissingInputError,
+        OutputError,
+        OutputExistsError,
+        ReadError,
+        RecordError,
+        UsageError,
+    )
+    from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
+    from geotfr.pipeline.export import ExportResult, export_image, plan_export
+    from geotfr.pipeline.ingest import IngestResult, ingest_predictions
+    from geotfr.pipeline.plan import ExportPlan
+    from geotfr.storage.mixer_file import write_mixer
+    from geotfr.records.reader import read_records
+
+__all__ = [
+    "DamagedError",
+    "ExportPlan",
+    "ExportResult",
+    "GeotfrError",
+    "IngestResult",
+    "InputError",
+    "LimitError",
+    "LockedError",
+    "Manifest",
+    "MissingInputError",
+    "Mixer",
+    "OutputError",
+    "OutputExistsError",
+    "ReadError",
+    "RecordError",
+    "UsageError",
+    "__version__",
+    "export_image",
+    "ingest_predictions",
+    "plan_export",
+    "read_manifest",
+    "read_mixer",
+    "read_records",
+    "write_mixer",
+]
+
+_ROOMS = {
+    "geotfr.errors": (
+        "DamagedError",
+        "GeotfrError",
+        "InputError",
+        "LimitError",
+        "LockedError",
+        "MissingInputError",
+        "OutputError",
+        "OutputExistsError",
+        "ReadError",
+        "RecordError",
+        "UsageError",
+    ),
+    "geotfr.mixer": ("Manifest", "Mixer", "read_manifest", "read_mixer"),
+    "geotfr.storage.mixer_file": ("write_mixer",),
+    "geotfr.pipeline.export": ("ExportResult", "export_image", "plan_export"),
+    "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),
+    "geotfr.pipeline.plan": ("ExportPlan",),
+    "geotfr.records.reader": ("read_records",),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    room = _ROOM_OF.get(name)
+    if room is None:
+        raise AttributeError(f"module 'geotfr' has no attribute {name!r}")
+    value = getattr(importlib.import_module(room), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,7 +15,15 @@ from geotfr.errors import DamagedError
 from geotfr.grid import GeoBox
 from geotfr.mixer.strict_json import read_json
 
-__all__ = ["MANIFEST_FORMAT", "BandInfo", "Manifest", "ShardInfo", "SourceInfo", "is_manifest", "read_manifest"]
+__all__ = [
+    "MANIFEST_FORMAT",
+    "BandInfo",
+    "Manifest",
+    "ShardInfo",
+    "SourceInfo",
+    "is_manifest",
+    "read_manifest",
+]
 
 MANIFEST_FORMAT = 1
 
@@ -33,7 +41,7 @@ class BandInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardInfo:
-    """One shard file: its ``name`` without folder, ``records``, ``bytes`` on disk and their ``crc32c`` (8 hex digits)."""
+    """One shard file: ``name`` without folder, ``records``, ``bytes`` on disk and their ``crc32c`` (8 hex digits)."""
 
     name: str
     records: int
@@ -168,7 +176,9 @@ def _from_json(found: dict[str, Any]) -> Manifest:
         geotfr_version=str(found["geotfr_version"]),
         options=dict(found["options"]),
         geobox=GeoBox(
-            shape_yx=(int(grid["height"]), int(grid["width"])), affine=(a, b, c, d, e, f), crs=str(grid["crs"])
+            shape_yx=(int(grid["height"]), int(grid["width"])),
+            affine=(a, b, c, d, e, f),
+            crs=str(grid["crs"]),
         ),
         patch_yx=_yx(found["patch"]),
         kernel_yx=_yx(found["kernel"]),

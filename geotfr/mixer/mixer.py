@@ -90,9 +90,7 @@ class Mixer:
     def geobox(self) -> GeoBox:
         """The grid that the patches cover, without the edge that they leave out."""
         width, height = self.patch_xy
-        return GeoBox(
-            shape_yx=(self.rows * height, self.patches_per_row * width), affine=self.affine, crs=self.crs
-        )
+        return GeoBox(shape_yx=(self.rows * height, self.patches_per_row * width), affine=self.affine, crs=self.crs)
 
     def to_text(self) -> str:
         """The mixer's JSON, character for character as Earth Engine writes it."""

@@ -53,7 +53,9 @@ class SetNames:
         """The names of the set with ``prefix``, a folder and what the names begin with."""
         text = str(prefix)
         if not text or "\0" in text:
-            raise UsageError(f"output prefix {text!r} names no file; give a folder and a name, or a folder that ends in /")
+            raise UsageError(
+                f"output prefix {text!r} names no file; give a folder and a name, or a folder that ends in /"
+            )
         if text.endswith("/") or Path(text).name in ("", "..") or text in (".", ".."):
             folder, name = Path(text), ""
         else:

@@ -120,9 +120,7 @@ def clamped_fill(default_value: float, dtype: np.dtype[Any]) -> float:
     return min(max(float(default_value), -largest), largest)
 
 
-def fill_masked(
-    outputs: Sequence[NDArray[Any]], valid: NDArray[np.bool_] | None, fills: Sequence[float]
-) -> None:
+def fill_masked(outputs: Sequence[NDArray[Any]], valid: NDArray[np.bool_] | None, fills: Sequence[float]) -> None:
     """Set each band's fill where ``valid`` is False, in place; all arrays are ``(patch, row, col)``."""
     if valid is None or valid.all():
         return
@@ -131,18 +129,14 @@ def fill_masked(
         np.copyto(output, fill, where=masked, casting="unsafe")
 
 
-def count_inexact(
-    band: NDArray[Any], written: NDArray[np.float32], valid: NDArray[np.bool_] | None
-) -> tuple[int, int]:
+def count_inexact(band: NDArray[Any], written: NDArray[np.float32], valid: NDArray[np.bool_] | None) -> tuple[int, int]:
     """(inexact integers, floats that became infinite) among the valid values of a band written as float32.
 
     Arrays are of equal shape. Types that float32 always holds cost nothing; the others a minimum and a maximum.
     """
     kind, size = band.dtype.kind, band.dtype.itemsize
     if kind in "iu" and size >= 4:
-        if band.size and (
-            int(band.max()) > _EXACT_FLOAT32_INTEGERS or int(band.min()) < -_EXACT_FLOAT32_INTEGERS
-        ):
+        if band.size and (int(band.max()) > _EXACT_FLOAT32_INTEGERS or int(band.min()) < -_EXACT_FLOAT32_INTEGERS):
             # The way back overflows for the largest integers, which float32 can't hold either.
             with np.errstate(invalid="ignore"):
                 inexact = (written.astype(band.dtype) != band) | (written > np.iinfo(band.dtype).max)

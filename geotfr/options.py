@@ -1,0 +1,466 @@
+"""Options: Earth Engine's spelling at the edge, snake_case inside, everything checked once.
+
+Pairs are (x, y) outside, as Earth Engine has them, and (row, column) inside; this module is the only one that
+turns one into the other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+from geotfr.errors import UsageError
+from geotfr.mixer.names import Naming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "FORMAT_OPTIONS",
+    "Compressor",
+    "ExportKeywords",
+    "ExportOptions",
+    "IngestKeywords",
+    "IngestOptions",
+    "PairXY",
+    "ShardOrder",
+    "Size",
+    "parse_pair_yx",
+    "parse_size",
+    "resolve_workers",
+]
+
+Compressor = Literal["fast", "ee"]
+ShardOrder = Literal["natural", "given"]
+BadRecords = Literal["error", "skip", "repair"]
+PairXY = int | str | tuple[int, int] | list[int]
+"""A (width, height) pair: ``256``, ``"256"``, ``"256,128"``, ``"256x128"``, ``(256, 128)``."""
+Size = int | float | str
+"""A number of bytes: ``104857600``, ``"100MiB"``, ``"100MB"``, ``1e9``."""
+
+DEFAULT_MAX_SHARD_BYTES = 2**30
+
+# Earth Engine's formatOptions of a TFRecord image export -> the name here.
+FORMAT_OPTIONS: dict[str, str] = {
+    "patchDimensions": "patch_dimensions",
+    "kernelSize": "kernel_size",
+    "compressed": "compressed",
+    "maxFileSize": "max_file_size",
+    "defaultValue": "default_value",
+    "tensorDepths": "tensor_depths",
+    "sequenceData": "sequence_data",
+    "collapseBands": "collapse_bands",
+    "maskedThreshold": "masked_threshold",
+}
+
+_UNITS = {"": 1, "B": 1} | {
+    f"{letter}{suffix}": base**power
+    for power, letter in enumerate("KMGT", start=1)
+    for suffix, base in (("", 1000), ("B", 1000), ("iB", 1024))
+}
+
+
+class ExportKeywords(TypedDict, total=False):
+    """The options of an export as keywords; :func:`geotfr.export_image` tells what each means."""
+
+    format_options: Mapping[str, Any] | None
+    patch_dimensions: PairXY | None
+    kernel_size: PairXY | None
+    compressed: bool | None
+    compressor: str | None
+    max_file_size: Size | None
+    default_value: float | None
+    masked_threshold: float | None
+    bands: str | Sequence[str | int] | None
+    nodata: float | str | None
+    naming: str | None
+    allow_ungeoreferenced: bool
+
+
+class IngestKeywords(TypedDict, total=False):
+    """The options of an ingest as keywords; :func:`geotfr.ingest_predictions` tells what each means."""
+
+    kernel_size: PairXY | None
+    bands: str | Sequence[str | int] | None
+    dtype: str | None
+    nodata: float | str | None
+    shard_order: str | None
+    on_bad_record: str | None
+    creation_options: Mapping[str, Any] | Iterable[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What decides the bytes of an export; each option has Earth Engine's meaning.
+
+    Attributes
+    ----------
+    patch_yx, kernel_yx
+        (rows, columns), each at least 1.
+    compressor
+        ``none``, ``fast`` (gzip members that inflate in parallel) or ``ee`` (Earth Engine's bytes).
+    max_shard_bytes
+        Limit on a shard before compression, framing included.
+    default_value
+        Set in every band of a masked pixel.
+    masked_threshold
+        Largest share of masked pixels a patch may have; other than 1, no mixer is written.
+    bands
+        Selections, or None for all.
+    nodata
+        A number that replaces the sources' nodata tags, ``none`` to ignore them, or None to use them.
+    naming
+        ``drive`` or ``cloud-storage``.
+    allow_ungeoreferenced
+        Take rasters without georeference.
+    """
+
+    patch_yx: tuple[int, int]
+    kernel_yx: tuple[int, int]
+    compressor: Literal["none", "fast", "ee"]
+    max_shard_bytes: int
+    default_value: float
+    masked_threshold: float
+    bands: tuple[str, ...] | None
+    nodata: str | None
+    naming: Naming
+    allow_ungeoreferenced: bool
+
+    @staticmethod
+    def checked(
+        *,
+        format_options: Mapping[str, Any] | None = None,
+        patch_dimensions: PairXY | None = None,
+        kernel_size: PairXY | None = None,
+        compressed: bool | None = None,
+        compressor: str | None = None,
+        max_file_size: Size | None = None,
+        default_value: float | None = None,
+        masked_threshold: float | None = None,
+        bands: str | Sequence[str | int] | None = None,
+        nodata: float | str | None = None,
+        naming: str | None = None,
+        allow_ungeoreferenced: bool = False,
+    ) -> ExportOptions:
+        """The options, from keywords and a ``format_options`` mapping in Earth Engine's spelling (never changed).
+
+        Raises
+        ------
+        UsageError
+            An unknown key (the nearest one is named), a key given twice, a value out of range, or a contradiction.
+        """
+        given = _merged(
+            format_options,
+            patch_dimensions=patch_dimensions,
+            kernel_size=kernel_size,
+            compressed=compressed,
+            max_file_size=max_file_size,
+            default_value=default_value,
+            masked_threshold=masked_threshold,
+        )
+        _refuse_unbuilt(given)
+        if "patch_dimensions" not in given:
+            raise UsageError("patch dimensions are missing; give --patch-dimensions 256 (patch_dimensions=256)")
+        is_compressed = _flag("compressed", given.get("compressed", True))
+        if compressor is not None and not is_compressed:
+            raise UsageError(f"compressor {compressor} contradicts compressed = false; leave one of them out")
+        return ExportOptions(
+            patch_yx=parse_pair_yx("patch_dimensions", given["patch_dimensions"], least=1),
+            # Earth Engine takes a kernel of 0 as 1.
+            kernel_yx=_at_least_one(parse_pair_yx("kernel_size", given.get("kernel_size", 1), least=0)),
+            compressor=_choice("compressor", compressor or "fast", get_args(Compressor)) if is_compressed else "none",
+            max_shard_bytes=parse_size("max_file_size", given.get("max_file_size", DEFAULT_MAX_SHARD_BYTES)),
+            default_value=_number("default_value", given.get("default_value", 0)),
+            masked_threshold=_share("masked_threshold", given.get("masked_threshold", 1)),
+            bands=_band_list(bands),
+            nodata=_nodata(nodata),
+            naming=_choice("naming", naming or "drive", get_args(Naming)),
+            allow_ungeoreferenced=allow_ungeoreferenced,
+        )
+
+    def as_used(self) -> dict[str, Any]:
+        """The options for the manifest: snake_case, pairs as (width, height), JSON types."""
+        return {
+            "patch_dimensions": [self.patch_yx[1], self.patch_yx[0]],
+            "kernel_size": [self.kernel_yx[1], self.kernel_yx[0]],
+            "compressed": self.compressor != "none",
+            "compressor": self.compressor,
+            "max_file_size": self.max_shard_bytes,
+            "default_value": self.default_value,
+            "masked_threshold": self.masked_threshold,
+            "bands": None if self.bands is None else list(self.bands),
+            "nodata": self.nodata,
+            "naming": self.naming,
+            "allow_ungeoreferenced": self.allow_ungeoreferenced,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """How predictions become a raster.
+
+    Attributes
+    ----------
+    kernel_yx
+        (rows, columns) of the kernel that padded predictions carry, or None: the manifest's, or inferred.
+    bands
+        The features to take, in this order, ``new=old`` renaming; None: all, in the first record's order.
+    dtype
+        numpy name of the output type, or None: the feature's own.
+    nodata
+        Nodata value of the output, or None for none.
+    shard_order
+        ``natural``: by the numbers in the names. ``given``: as listed.
+    on_bad_record
+        ``error``, ``skip`` or ``repair``; see :func:`geotfr.read_records`.
+    creation_options
+        GDAL creation options of the GeoTIFF, over the defaults.
+    """
+
+    kernel_yx: tuple[int, int] | None
+    bands: tuple[str, ...] | None
+    dtype: str | None
+    nodata: float | None
+    shard_order: ShardOrder
+    on_bad_record: BadRecords
+    creation_options: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def checked(
+        *,
+        kernel_size: PairXY | None = None,
+        bands: str | Sequence[str | int] | None = None,
+        dtype: str | None = None,
+        nodata: float | str | None = None,
+        shard_order: str | None = None,
+        on_bad_record: str | None = None,
+        creation_options: Mapping[str, Any] | Iterable[str] | None = None,
+    ) -> IngestOptions:
+        """The options, checked.
+
+        Raises
+        ------
+        UsageError
+            A value out of range, or a creation option without ``=``.
+        """
+        return IngestOptions(
+            kernel_yx=None
+            if kernel_size is None
+            else _at_least_one(parse_pair_yx("kernel_size", kernel_size, least=0)),
+            bands=_band_list(bands),
+            dtype=None if dtype is None else _choice("dtype", dtype, _OUTPUT_DTYPES),
+            nodata=_ingest_nodata(nodata),
+            shard_order=_choice("shard_order", shard_order or "natural", get_args(ShardOrder)),
+            on_bad_record=_choice("on_bad_record", on_bad_record or "error", get_args(BadRecords)),
+            creation_options=_creation_options(creation_options),
+        )
+
+
+_OUTPUT_DTYPES = (
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
+    "float32",
+    "float64",
+)
+
+
+def parse_pair_yx(name: str, value: Any, *, least: int) -> tuple[int, int]:
+    """``value``, an (x, y) pair in any of the forms users write, as (y, x).
+
+    >>> parse_pair_yx("patch_dimensions", "256x128", least=1)
+    (128, 256)
+    """
+    parts: list[Any]
+    if isinstance(value, str):
+        parts = [part.strip() for part in re.split(r"[,x]", value.strip().strip("[]()"))]
+    elif isinstance(value, Iterable):
+        parts = list(value)
+    else:
+        parts = [value]
+    numbers: list[int] = []
+    for part in parts:
+        try:
+            number = float(part) if not isinstance(part, bool) else math.nan
+        except (TypeError, ValueError):
+            number = math.nan
+        if not (math.isfinite(number) and number == int(number) and least <= number <= _LARGEST_SIDE):
+            raise UsageError(
+                f"{name}: found {value!r}; allowed are one or two whole numbers from {least} to {_LARGEST_SIDE},"
+                " (width, height), as 256 or 256,128 or 256x128"
+            )
+        numbers.append(int(number))
+    if len(numbers) not in (1, 2):
+        raise UsageError(f"{name}: found {value!r}; allowed are one or two numbers, (width, height)")
+    return numbers[-1], numbers[0]
+
+
+_LARGEST_SIDE = 2**31 - 1
+
+
+def parse_size(name: str, value: Any) -> int:
+    """``value`` as a number of bytes, at least 1.
+
+    >>> parse_size("max_file_size", "100MiB"), parse_size("max_file_size", 1e9)
+    (104857600, 1000000000)
+    """
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, str):
+        found = re.fullmatch(r"\s*([0-9.]+(?:e[+]?[0-9]+)?)\s*([A-Za-z]*)\s*", value, re.IGNORECASE)
+        units = {unit.lower(): factor for unit, factor in _UNITS.items()}
+        if found and found[2].lower() in units:
+            try:
+                number = float(found[1]) if not found[1].isdecimal() else int(found[1])
+            except ValueError:
+                number = math.nan
+            number *= units[found[2].lower()]
+    if not (math.isfinite(number) and number == int(number) and 1 <= number < 2**63):
+        raise UsageError(
+            f"{name}: found {value!r}; allowed is a whole number of bytes, at least 1, as 104857600, 100MiB or 1e9"
+        )
+    return int(number)
+
+
+def resolve_workers(workers: int | None, cores: int) -> int:
+    """``workers``, or the smaller of ``cores`` and 4 if it is None."""
+    if workers is None:
+        return max(min(cores, 4), 1)
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 1024:
+        raise UsageError(f"workers: found {workers!r}; allowed is a whole number from 1 to 1024")
+    return workers
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean …?`` if one of ``known`` is near ``word``, else nothing; case does not count."""
+    by_folded = {name.lower().replace("_", ""): name for name in known}
+    found = difflib.get_close_matches(word.lower().replace("_", ""), by_folded, n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[found[0]]}?" if found else ""
+
+
+def _merged(format_options: Mapping[str, Any] | None, **flags: Any) -> dict[str, Any]:
+    """One dict in snake_case of what was given either way; a new one, so the caller's stays as it is."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    if format_options is None:
+        return given
+    if not isinstance(format_options, Mapping):
+        raise UsageError(f"format_options: found {type(format_options).__name__}; a mapping is expected")
+    seen: dict[str, str] = {}
+    for key, value in format_options.items():
+        name = FORMAT_OPTIONS.get(key, key)
+        if name not in FORMAT_OPTIONS.values():
+            raise UsageError(
+                f"format_options: the key {key!r} is not known{nearest(str(key), FORMAT_OPTIONS)}"
+                f" (known: {', '.join(FORMAT_OPTIONS)})"
+            )
+        if name in seen:
+            raise UsageError(f"format_options: {seen[name]} and {key} are the same option; give it once")
+        if name in given:
+            raise UsageError(
+                f"{key} stands in format_options and is given as --{name.replace('_', '-')} too; give it once"
+            )
+        seen[name] = key
+        if value is not None:
+            given[name] = value
+    return given
+
+
+def _refuse_unbuilt(given: dict[str, Any]) -> None:
+    """Options of Earth Engine's that this version has not: their defaults pass, anything else would lie."""
+    for name in ("tensor_depths", "sequence_data", "collapse_bands"):
+        if given.pop(name, None):
+            raise UsageError(f"{name}: this version exports scalar bands to one Example a patch; leave the option out")
+
+
+def _at_least_one(pair: tuple[int, int]) -> tuple[int, int]:
+    return max(pair[0], 1), max(pair[1], 1)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}: found {value!r}; allowed are true and false")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        number = int(value) if isinstance(value, int) else float(value)
+        is_finite = math.isfinite(number)
+    except (TypeError, ValueError, OverflowError):
+        is_finite = False
+    if not is_finite:
+        raise UsageError(f"{name}: found {value!r}; allowed is a finite number")
+    return number
+
+
+def _share(name: str, value: Any) -> float:
+    number = _number(name, value)
+    if not 0 <= number <= 1:
+        raise UsageError(f"{name}: found {value!r}; allowed is a share from 0 to 1")
+    return float(number)
+
+
+def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
+    if value not in allowed:
+        raise UsageError(f"{name}: found {value!r}; allowed are {', '.join(allowed)}{nearest(str(value), allowed)}")
+    return value
+
+
+def _band_list(bands: str | Sequence[str | int] | None) -> tuple[str, ...] | None:
+    if bands is None:
+        return None
+    parts = bands.split(",") if isinstance(bands, str) else [str(band) for band in bands]
+    names = tuple(part.strip() for part in parts)
+    if not names or not all(names):
+        raise UsageError(f"bands: found {bands!r}; allowed are numbers from 1 or names, as 1,2 or B4,B3 or red=B4")
+    return names
+
+
+def _nodata(nodata: float | str | None) -> str | None:
+    """The text form, so that a large integer keeps its digits."""
+    if nodata is None:
+        return None
+    text = str(nodata).strip().lower()
+    if text == "none":
+        return text
+    try:
+        float(text)
+    except ValueError as error:
+        raise UsageError(f"nodata: found {nodata!r}; allowed are a number, nan, or none") from error
+    return text
+
+
+def _ingest_nodata(nodata: float | str | None) -> float | None:
+    text = _nodata(nodata)
+    if text is None or text == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _creation_options(options: Mapping[str, Any] | Iterable[str] | None) -> tuple[tuple[str, str], ...]:
+    if options is None:
+        return ()
+    if isinstance(options, Mapping):
+        return tuple((str(name).upper(), str(value)) for name, value in options.items())
+    pairs = []
+    for text in options:
+        name, separator, value = str(text).partition("=")
+        if not separator or not name:
+            raise UsageError(f"creation option {text!r}: allowed is NAME=VALUE, as COMPRESS=ZSTD")
+        pairs.append((name.upper(), value))
+    return tuple(pairs)
