@@ -84,9 +84,7 @@ def test_case_4_dropped_edges_leave_the_origin_where_it_was(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("transform", [None, SOUTH_UP])
-def test_case_5_ones_come_back_as_ones_without_a_border_line(
-    transform: Affine | None, tmp_path: Path
-) -> None:
+def test_case_5_ones_come_back_as_ones_without_a_border_line(transform: Affine | None, tmp_path: Path) -> None:
     place = {} if transform is None else {"transform": transform, "crs": "EPSG:4326"}
     source = write_raster(tmp_path / "scene.tif", np.ones((17, 33), "float32"), **place)
     back = identity(source, tmp_path / "out", patch_dimensions=16, kernel_size=6, default_value=7)

@@ -64,11 +64,8 @@ def test_case_26_nodata_is_compared_in_the_bands_type(tmp_path: Path) -> None:
     # The text as other tools write it: close to, but not, the float32 value.
     with rasterio.open(source, "r+") as target:
         target.nodata = -3.39999999999999996e38
-    assert exported(source, tmp_path / "other", patch_dimensions=(3, 1), default_value=5)["b1"].tolist() == [
-        lowest,
-        1,
-        2,
-    ]
+    values = exported(source, tmp_path / "other", patch_dimensions=(3, 1), default_value=5)["b1"]
+    assert values.tolist() == [lowest, 1, 2]
     data = np.array([[-3.39999999999999996e38, 1, 2]], "float32")
     source = write_raster(tmp_path / "close.tif", data, nodata=-3.39999999999999996e38)
     assert exported(source, tmp_path / "same", patch_dimensions=(3, 1), default_value=5)["b1"].tolist() == [

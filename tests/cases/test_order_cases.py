@@ -82,18 +82,14 @@ def test_case_13_too_few_too_many_and_empty_are_told_before_any_output(tmp_path:
 
 def test_case_13_a_shard_given_twice_is_an_error_that_names_it(tmp_path: Path) -> None:
     mixer, shards = twelve(tmp_path, "p-%d")
-    outcome = run(
-        "ingest-predictions", mixer, *shards, shards[3], "--output", tmp_path / "out.tif", "--quiet"
-    )
+    outcome = run("ingest-predictions", mixer, *shards, shards[3], "--output", tmp_path / "out.tif", "--quiet")
     assert_refused(outcome, {2, 12}, "p-3.tfrecord")
     assert not (tmp_path / "out.tif").exists()
 
 
 def test_a_gap_in_the_shard_numbers_is_an_error_that_names_the_missing_one(tmp_path: Path) -> None:
     mixer, shards = twelve(tmp_path, "p-%05d")
-    outcome = run(
-        "ingest-predictions", mixer, *shards[:4], *shards[5:], "--output", tmp_path / "out.tif", "--quiet"
-    )
+    outcome = run("ingest-predictions", mixer, *shards[:4], *shards[5:], "--output", tmp_path / "out.tif", "--quiet")
     assert_refused(outcome, {2, 12}, "4")
     assert not (tmp_path / "out.tif").exists()
 

@@ -128,9 +128,7 @@ def test_a_real_file_comes_back_in_its_place(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), REFUSED.items())
-def test_a_real_file_without_a_place_is_refused_with_the_reason(
-    name: str, reason: str, tmp_path: Path
-) -> None:
+def test_a_real_file_without_a_place_is_refused_with_the_reason(name: str, reason: str, tmp_path: Path) -> None:
     outcome = run(
         *("export", DATA / "geotiff" / name, "--output", tmp_path / "set"),
         *("--patch-dimensions", "32", "--quiet"),

@@ -78,9 +78,7 @@ def test_the_hand_written_wire_format_is_earth_engines() -> None:
     again = b""
     for payload in records(stream):
         decoded = wire.decode_example(payload)
-        again += wire.frame(
-            wire.example((key, wire.float_feature(values)) for key, values in decoded.items())
-        )
+        again += wire.frame(wire.example((key, wire.float_feature(values)) for key, values in decoded.items()))
     assert again == stream
 
 
@@ -92,9 +90,7 @@ def test_uncompressed_shard_5_and_the_mixer_equal_earth_engines_bytes(scene: Pat
     assert (tmp_path / MIXER.name).read_bytes() == MIXER.read_bytes()
 
 
-@pytest.mark.skipif(
-    "ng" in zlib.ZLIB_RUNTIME_VERSION, reason="zlib-ng gives other bytes at level 6 than zlib"
-)
+@pytest.mark.skipif("ng" in zlib.ZLIB_RUNTIME_VERSION, reason="zlib-ng gives other bytes at level 6 than zlib")
 def test_the_ee_compressor_gives_earth_engines_gzip_stream(scene: Path, tmp_path: Path) -> None:
     export(scene, tmp_path, "--compressor", "ee")
     content = (tmp_path / f"{SHARD.name}.gz").read_bytes()

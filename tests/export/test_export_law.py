@@ -222,9 +222,7 @@ def test_sources_on_one_grid_are_stacked_and_named_by_their_files(tmp_path: Path
     out = tmp_path / "out"
     out.mkdir()
     geotfr.export_image([red, rest], out / "set", patch_dimensions=2, kernel_size=2, default_value=-1)
-    expected = expected_export(
-        [red, rest], Options(patch=(2, 2), kernel=(2, 2), default_value=-1), name="set"
-    )
+    expected = expected_export([red, rest], Options(patch=(2, 2), kernel=(2, 2), default_value=-1), name="set")
     assert [band.name for band in expected.scene.bands] == ["red", "rest_b1", "rest_b2"]
     assert_export(out, expected)
 
@@ -243,9 +241,7 @@ def test_nodata_given_masks_where_the_file_has_no_tag(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     geotfr.export_image(source, out / "set", patch_dimensions=2, nodata=5, default_value=99)
-    assert_export(
-        out, expected_export([source], Options(patch=(2, 2), nodata=5, default_value=99), name="set")
-    )
+    assert_export(out, expected_export([source], Options(patch=(2, 2), nodata=5, default_value=99), name="set"))
 
 
 @settings(max_examples=30, deadline=None)
@@ -258,9 +254,7 @@ def test_a_shard_takes_records_until_the_next_would_pass_the_limit(limit: int) -
         out.mkdir()
         with np.testing.suppress_warnings() as quiet:
             quiet.filter(UserWarning)
-            geotfr.export_image(
-                source, out / "set", patch_dimensions=2, max_file_size=limit, compressed=False
-            )
+            geotfr.export_image(source, out / "set", patch_dimensions=2, max_file_size=limit, compressed=False)
         options = Options(patch=(2, 2), max_file_size=limit, compressed=False)
         assert_export(out, expected_export([source], options, name="set"))
 

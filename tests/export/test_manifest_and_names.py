@@ -90,9 +90,7 @@ def test_every_patch_over_the_threshold_leaves_a_manifest_alone_and_a_warning(tm
     source = write_raster(tmp_path / "scene.tif", np.zeros((4, 4), "uint8"), nodata=0)
     out = tmp_path / "out"
     out.mkdir()
-    outcome = run(
-        *("export", source, "--output", out / "set", "--patch-dimensions", "2", "--masked-threshold", "0.5")
-    )
+    outcome = run(*("export", source, "--output", out / "set", "--patch-dimensions", "2", "--masked-threshold", "0.5"))
     assert outcome.code == 0, outcome.told
     assert [path.name for path in out.iterdir()] == ["set-manifest.json"]
     assert "warning" in outcome.stderr.lower()
@@ -107,14 +105,10 @@ def test_masked_patches_are_written_with_the_default_value_at_threshold_one(tmp_
     assert np.array_equal(record["b1"], [7, 7, 7, 7])
 
 
-def test_a_record_larger_than_the_limit_gets_a_shard_of_its_own_with_a_warning(
-    source: Path, tmp_path: Path
-) -> None:
+def test_a_record_larger_than_the_limit_gets_a_shard_of_its_own_with_a_warning(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    outcome = run(
-        *("export", source, "--output", out / "set", "--patch-dimensions", "2", "--max-file-size", "10")
-    )
+    outcome = run(*("export", source, "--output", out / "set", "--patch-dimensions", "2", "--max-file-size", "10"))
     assert outcome.code == 0, outcome.told
     assert len(list(out.glob("*.tfrecord.gz"))) == 6
     assert "warning" in outcome.stderr.lower()
@@ -161,9 +155,7 @@ def test_bytes_do_not_depend_on_folder_zone_locale_or_hash_seed(source: Path, tm
 @pytest.mark.parametrize("compressor", ["fast", "ee"])
 def test_a_gzip_shard_is_at_most_a_tenth_larger_than_zlib_6(compressor: str, tmp_path: Path) -> None:
     rows, cols = np.mgrid[:512, :512]
-    data = (
-        1000 + 40 * np.sin(rows / 30) + rows + np.random.default_rng(3).integers(0, 8, (512, 512))
-    ).astype("uint16")
+    data = (1000 + 40 * np.sin(rows / 30) + rows + np.random.default_rng(3).integers(0, 8, (512, 512))).astype("uint16")
     source = write_raster(tmp_path / "scene.tif", data + (cols // 64).astype("uint16"))
     out = tmp_path / "out"
     out.mkdir()
@@ -196,9 +188,7 @@ def test_dry_run_prints_the_plan_and_writes_nothing(source: Path, tmp_path: Path
 
 def test_json_on_stdout_is_one_document_and_nothing_else(source: Path, tmp_path: Path) -> None:
     for more in (["--dry-run"], []):
-        outcome = run(
-            *("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2", "--json", *more)
-        )
+        outcome = run(*("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2", "--json", *more))
         assert outcome.code == 0, outcome.told
         assert isinstance(json.loads(outcome.stdout), dict)
 

@@ -185,16 +185,12 @@ def test_the_margin_is_inferred_for_a_square_patch_with_an_even_excess(tmp_path:
 
 
 @pytest.mark.parametrize(("whole", "margin", "patch"), [(384, 64, 256), (288, 16, 256)])
-def test_records_trimmed_as_users_do_are_read_as_trimmed(
-    whole: int, margin: int, patch: int, tmp_path: Path
-) -> None:
+def test_records_trimmed_as_users_do_are_read_as_trimmed(whole: int, margin: int, patch: int, tmp_path: Path) -> None:
     # The U-Net demo cuts 64 of 384 on each side before upload, earth-ml 16 of 288.
     block = numbered(1, whole, whole)[0]
     trimmed = block[margin:-margin, margin:-margin]
     assert trimmed.shape == (patch, patch)
-    path = wire.write_shard(
-        tmp_path / "pred.tfrecord", [wire.example([("b1", wire.float_feature(trimmed.ravel()))])]
-    )
+    path = wire.write_shard(tmp_path / "pred.tfrecord", [wire.example([("b1", wire.float_feature(trimmed.ravel()))])])
     mixer = tmp_path / "mixer.json"
     mixer.write_text(wire.mixer_text("EPSG:32618", NORTH_UP[:6], (patch, patch), 1, 1))
     geotfr.ingest_predictions(mixer, [path], tmp_path / "out.tif", kernel_size=whole - patch)

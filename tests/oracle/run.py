@@ -50,9 +50,7 @@ def run(*args: str | Path) -> Outcome:
     return Outcome(number, out.getvalue(), err.getvalue())
 
 
-def run_apart(
-    *args: str | Path, cwd: Path | None = None, preexec: Callable[[], None] | None = None
-) -> Outcome:
+def run_apart(*args: str | Path, cwd: Path | None = None, preexec: Callable[[], None] | None = None) -> Outcome:
     """``python -m geotfr_cli ARGS`` in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "geotfr_cli", *map(str, args)],
@@ -69,11 +67,7 @@ def run_apart(
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below ``folder`` with its bytes."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def assert_refused(outcome: Outcome, code: int | set[int], *words: str) -> None:

@@ -68,9 +68,7 @@ def unframe(stream: bytes, *, checked: int = 1 << 62) -> list[bytes]:
         payload = stream[at + 12 : at + 12 + length]
         if len(payloads) < checked:
             assert stream[at + 8 : at + 12] == masked_crc(stream[at : at + 8]), f"length checksum at {at}"
-            assert stream[at + 12 + length : at + 16 + length] == masked_crc(payload), (
-                f"payload checksum at {at}"
-            )
+            assert stream[at + 12 + length : at + 16 + length] == masked_crc(payload), f"payload checksum at {at}"
         assert len(payload) == length
         payloads.append(payload)
         at += 16 + length
@@ -111,9 +109,7 @@ def bytes_feature(values: Iterable[bytes]) -> bytes:
 
 def example(features: Iterable[tuple[str, bytes]]) -> bytes:
     """An Example with its map entries in the order given."""
-    return field(
-        1, b"".join(field(1, field(1, key.encode()) + field(2, feature)) for key, feature in features)
-    )
+    return field(1, b"".join(field(1, field(1, key.encode()) + field(2, feature)) for key, feature in features))
 
 
 def _fields(message: bytes) -> Iterable[tuple[int, bytes]]:
@@ -177,11 +173,7 @@ def gzip_earth_engine(stream: bytes) -> bytes:
     """One gzip member as Earth Engine writes it: its ten header bytes, zlib level 6 in one call."""
     deflate = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflate.compress(stream) + deflate.flush()
-    return (
-        bytes.fromhex("1f8b08000000000000ff")
-        + body
-        + struct.pack("<II", zlib.crc32(stream), len(stream) % 2**32)
-    )
+    return bytes.fromhex("1f8b08000000000000ff") + body + struct.pack("<II", zlib.crc32(stream), len(stream) % 2**32)
 
 
 def inflate(content: bytes) -> bytes:
