@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     ByteSource = bytes | bytearray | memoryview | NDArray[np.uint8]
 
-__all__ = ["RowCrc", "crc32c", "mask", "masked_crc32c", "masked_crc32c_rows"]
+__all__ = ["RowCrc", "crc32c", "mask", "mask_all", "masked_crc32c", "masked_crc32c_rows"]
 
 MASK_DELTA = 0xA282EAD8
 POLYNOMIAL = 0x82F63B78
@@ -66,7 +66,7 @@ def masked_crc32c_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     count, length = rows.shape
     if length > TABLE_COLUMNS or count < 8:
         extend = google_crc32c.extend
-        return _mask_all(np.fromiter((extend(0, row) for row in rows), np.uint32, count))
+        return mask_all(np.fromiter((extend(0, row) for row in rows), np.uint32, count))
     return RowCrc(length).masked(rows)
 
 
@@ -105,10 +105,11 @@ class RowCrc:
         crc = np.full(len(rows), self._constant, np.uint32)
         for column, table in zip(self._columns, self._tables, strict=True):
             crc ^= table.take(rows[:, column])
-        return _mask_all(crc)
+        return mask_all(crc)
 
 
-def _mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def mask_all(crc: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """:func:`mask` of each of ``crc`` ``(n,) uint32``."""
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK_DELTA)
 
 

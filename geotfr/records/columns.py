@@ -1,0 +1,206 @@
+"""From payloads to columns: for each feature one array over many records.
+
+Records that differ in their values only share a :class:`RecordLayout`. It is learned from the first such record and
+proven for the others, so that a column is a strided view. What :mod:`geotfr.records.wire` can't map is decoded by
+protobuf, one record at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from geotfr.records.crc import TABLE_COLUMNS, RowCrc
+from geotfr.records.layout import Kind
+from geotfr.records.wire import decode_varints, feature_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.records.wire import FeaturePlace
+
+    FeatureValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8] | list[tuple[bytes, ...]] | None
+    Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
+
+__all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_example"]
+
+TEMPLATE_PAYLOAD_BYTES = 1024
+"""Longer payloads are checked as fast by a call each."""
+
+PROTOBUF_GROWTH = 14
+"""Measured: what a hostile list grows to in memory, for each byte of it."""
+
+
+class DecodingError(Exception):
+    """A payload that is no Example; the message says why."""
+
+
+class GrowthError(Exception):
+    """Values that would take more memory than allowed; the message says how much."""
+
+    def __init__(self, wanted: int, allowed: int) -> None:
+        super().__init__(f"its values may take {wanted} bytes of memory, the limit is {allowed}")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The features of some records that have the same keys, kinds and lengths.
+
+    Attributes
+    ----------
+    index
+        ``(n,) int64``: which of the rows that were given, ascending.
+    features
+        key -> values, in the records' own order of keys.
+    """
+
+    index: NDArray[np.int64]
+    features: dict[str, FeatureValues]
+
+    def signature(self) -> Signature:
+        """Keys, kinds and lengths: equal for columns that fit below each other."""
+        return tuple((key, *_shape(values)) for key, values in self.features.items())
+
+
+def _shape(values: FeatureValues) -> tuple[str, tuple[int, ...]]:
+    if values is None:
+        return "none", ()
+    if isinstance(values, list):
+        return "lists", (len(values[0]),)
+    return values.dtype.char, values.shape[1:]
+
+
+class RecordLayout:
+    """The bytes of Examples of one size that differ in their values only.
+
+    Parameters
+    ----------
+    places
+        Where the features stand.
+    template
+        One such payload, ``(payload bytes,) uint8``; copied.
+    """
+
+    __slots__ = ("_fixed", "_int_ends", "_template", "_varying", "places")
+
+    def __init__(self, places: Sequence[FeaturePlace], template: NDArray[np.uint8]) -> None:
+        self.places = tuple(places)
+        self._varying = [span for place in places for span in place.spans]
+        self._int_ends = [stop - 1 for p in places if p.kind is Kind.INT64 for _, stop in p.spans]
+        bounds = [0, *(edge for span in self._varying for edge in span), len(template)]
+        self._fixed = [(a, b) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < b]
+        self._template = np.concatenate([template[a:b] for a, b in self._fixed])
+
+    def matches(self, rows: NDArray[np.uint8], *, is_proven: bool) -> NDArray[np.bool_]:
+        """Which of the payloads ``rows`` ``(n, payload bytes) uint8`` have this layout, ``(n,) bool``.
+
+        ``is_proven``: their checksums have shown already that they are the template but for the values.
+        """
+        good = np.ones(len(rows), np.bool_)
+        if not is_proven:
+            fixed = [rows[:, a:b] for a, b in self._fixed]
+            good &= (np.concatenate(fixed, axis=1) == self._template).all(axis=1)
+        for end in self._int_ends:
+            good &= rows[:, end] < 0x80
+        return good
+
+    def row_crc(self, payload: NDArray[np.uint8]) -> RowCrc | None:
+        """What proves this layout by a checksum; None where that isn't faster. ``payload`` has the layout."""
+        varying = sum(stop - start for start, stop in self._varying)
+        if varying > TABLE_COLUMNS or len(payload) > TEMPLATE_PAYLOAD_BYTES:
+            return None
+        return RowCrc(len(payload), payload, self._varying)
+
+    def columns(
+        self, rows: NDArray[np.uint8], index: NDArray[np.int64], names: Collection[str] | None, growth_limit: int
+    ) -> Iterator[Columns]:
+        """The features of ``rows`` ``(n, payload bytes) uint8`` that all have this layout.
+
+        One :class:`Columns`, or several where int64 lists of as many bytes hold different counts of values.
+        Floats and bytes are views. Raises DecodingError for varints that protobuf would refuse, GrowthError.
+        """
+        features: dict[str, FeatureValues] = {}
+        counts = []
+        for place in self.places:
+            if names is not None and place.key not in names:
+                continue
+            if place.kind is Kind.INT64 and place.spans:
+                ((start, stop),) = place.spans
+                chunk = rows[:, start:stop]
+                counts.append((chunk < 0x80).sum(axis=1))
+                features[place.key] = None if np.ptp(counts[-1]) else _integers(chunk, counts[-1], growth_limit)
+            else:
+                features[place.key] = _values(rows, place)
+        if all(np.ptp(count) == 0 for count in counts):
+            yield Columns(index, features)
+            return
+        kinds, kind_of = np.unique(np.stack(counts, axis=1), axis=0, return_inverse=True)
+        for kind in range(len(kinds)):
+            some = np.flatnonzero(kind_of.reshape(-1) == kind)
+            yield from self.columns(rows[some], index[some], names, growth_limit)
+
+
+def _integers(chunk: NDArray[np.uint8], counts: NDArray[np.int64], growth_limit: int) -> NDArray[np.int64]:
+    wanted = 8 * int(counts[0])
+    if wanted > growth_limit:
+        raise GrowthError(wanted, growth_limit)
+    if counts[0] == chunk.shape[1]:
+        return chunk.astype(np.int64)
+    values = decode_varints(np.ascontiguousarray(chunk).reshape(-1))
+    if values is None:
+        raise DecodingError("an int64 value has more than ten bytes")
+    return values.reshape(len(chunk), -1)
+
+
+def _values(rows: NDArray[np.uint8], place: FeaturePlace) -> FeatureValues:
+    if place.kind is None:
+        return None
+    if place.kind is Kind.BYTES and len(place.spans) != 1:
+        return [tuple(row[start:stop].tobytes() for start, stop in place.spans) for row in rows]
+    if not place.spans:
+        return np.empty((len(rows), 0), np.float32 if place.kind is Kind.FLOAT else np.int64)
+    ((start, stop),) = place.spans
+    chunk = rows[:, start:stop]
+    if place.kind is Kind.BYTES:
+        return chunk
+    floats: NDArray[np.float32] = chunk.view("<f4")
+    return floats
+
+
+def decode_example(
+    payload: bytes, index: NDArray[np.int64], names: Collection[str] | None, growth_limit: int
+) -> Columns:
+    """The features of any one Example, by protobuf; ``index`` has one element.
+
+    Raises DecodingError for what is no Example, GrowthError.
+    """
+    from google.protobuf.message import DecodeError
+
+    from geotfr.records.messages import example_class
+
+    if len(payload) * PROTOBUF_GROWTH > growth_limit:
+        raise GrowthError(len(payload) * PROTOBUF_GROWTH, growth_limit)
+    try:
+        found = cast("Any", example_class().FromString(payload)).features.feature
+    except DecodeError as error:
+        raise DecodingError("the payload is no tf.train.Example") from error
+    features: dict[str, FeatureValues] = {}
+    for key in feature_keys(payload):
+        if names is not None and key not in names:
+            continue
+        feature = found[key]
+        kind = feature.WhichOneof("kind")
+        if kind is None:
+            features[key] = None
+        elif kind == "bytes_list":
+            values = tuple(feature.bytes_list.value)
+            features[key] = np.frombuffer(values[0], np.uint8)[None] if len(values) == 1 else [values]
+        elif kind == "float_list":
+            features[key] = np.array(feature.float_list.value, np.float32)[None]
+        else:
+            features[key] = np.array(feature.int64_list.value, np.int64)[None]
+    return Columns(index, features)
