@@ -170,8 +170,7 @@ def select_bands(bands: Sequence[SourceBand], wanted: Sequence[str]) -> tuple[So
     kept = [band.name for band, new in zip(picked, renamed, strict=True) if new is None]
     others = iter(_distinct(kept, reserved=[new for new in renamed if new is not None]))
     return tuple(
-        replace(band, name=new if new is not None else next(others))
-        for band, new in zip(picked, renamed, strict=True)
+        replace(band, name=new if new is not None else next(others)) for band, new in zip(picked, renamed, strict=True)
     )
 
 

@@ -133,9 +133,7 @@ def creation_options(
     return {**options, **chosen}
 
 
-def _may_pass_limit(
-    shape: tuple[int, int, int], dtype: np.dtype[np.generic], block_yx: tuple[int, int]
-) -> bool:
+def _may_pass_limit(shape: tuple[int, int, int], dtype: np.dtype[np.generic], block_yx: tuple[int, int]) -> bool:
     """Whether the file could pass 4 GiB: GDAL's IF_NEEDED trusts compression to prevent it, and fails
     late."""
     bands, rows, cols = shape

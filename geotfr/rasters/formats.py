@@ -94,11 +94,7 @@ def kind_of(head: bytes) -> FileKind:
             return kind
     if _is_text(head):
         return FileKind("a text file")
-    if (
-        len(head) >= 16
-        and 0 < int.from_bytes(head[:8], "little") < _TFRECORD_LIMIT
-        and head[12:13] == b"\x0a"
-    ):
+    if len(head) >= 16 and 0 < int.from_bytes(head[:8], "little") < _TFRECORD_LIMIT and head[12:13] == b"\x0a":
         return FileKind("a TFRecord file")
     return FileKind("of a kind that is not known")
 

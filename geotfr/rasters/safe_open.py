@@ -53,9 +53,7 @@ GDAL_OPTIONS: dict[str, str] = {
 each."""
 
 SIDE_FILE_SUFFIXES = tuple(
-    variant
-    for suffix in (".ovr", ".msk", ".ovr.ovr", ".msk.ovr", ".ovr.msk")
-    for variant in (suffix, suffix.upper())
+    variant for suffix in (".ovr", ".msk", ".ovr.ovr", ".msk.ovr", ".ovr.msk") for variant in (suffix, suffix.upper())
 )
 """Names that GDAL opens beside a raster, with any driver that takes them."""
 

@@ -213,9 +213,7 @@ def check_raster(
         raise OutputError(f"{name}: GeoTIFF doesn't keep the CRS {geobox.crs[:60]!r}; read back {crs[:60]!r}")
 
 
-def _check_sample(
-    dataset: rasterio.io.DatasetReader, name: str, row: int, col: int, data: NDArray[np.generic]
-) -> None:
+def _check_sample(dataset: rasterio.io.DatasetReader, name: str, row: int, col: int, data: NDArray[np.generic]) -> None:
     window = Window(row=row, col=col, height=data.shape[1], width=data.shape[2])
     back = dataset.read(window=((row, window.row_stop), (col, window.col_stop)))
     if not np.array_equal(back, data, equal_nan=data.dtype.kind == "f"):
