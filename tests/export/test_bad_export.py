@@ -143,7 +143,10 @@ def test_format_options_that_are_no_object_are_a_usage_error(text: str, source: 
 )
 def test_an_option_value_without_meaning_is_a_usage_error(options: dict[str, object], source: Path, out: Path) -> None:
     outcome = export(source, out, "--format-options", json.dumps(options), patch=None)
-    assert_refused(outcome, 2, *[key for key in options if key != "patchDimensions"][:1])
+    assert_refused(outcome, 2)
+    # Named in Earth Engine's spelling or in Python's.
+    named = outcome.stderr.replace("_", "").replace("-", "").lower()
+    assert [*options, "patchDimensions"][-1 if len(options) < 2 else 1].lower() in named, outcome.stderr
     assert not list(out.iterdir())
 
 
@@ -153,7 +156,8 @@ def test_an_option_value_without_meaning_is_a_usage_error(options: dict[str, obj
         ("--bands", "9"),
         ("--bands", "0"),
         ("--bands", "nosuch"),
-        ("--bands", "1,1=1"),
+        ("--bands", ""),
+        ("--no-compressed", "--compressor", "ee"),
         ("--workers", "0"),
         ("--memory-limit", "some"),
         ("--naming", "gdrive"),
@@ -293,7 +297,7 @@ def test_case_52_a_record_above_2_gib_is_refused_before_reading(tmp_path: Path, 
     ):
         pass
     for more in ((), ("--dry-run",)):
-        assert_refused(export(path, out, *more, "--memory-limit", "100GiB", patch="24000"), 13, "2 GiB")
+        assert_refused(export(path, out, *more, "--memory-limit", "100GiB", patch="24000"), 13, "2,147,483,647")
     assert not list(out.iterdir())
 
 

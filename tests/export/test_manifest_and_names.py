@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,14 +36,14 @@ NAMES = [
     (
         "set",
         "drive",
-        300,
+        150,
         ["set-00000.tfrecord.gz", "set-00001.tfrecord.gz", "set-manifest.json", "set-mixer.json"],
     ),
     ("set", "cloud-storage", 1 << 30, ["set.json", "set.tfrecord.gz", "setmanifest.json"]),
     (
         "set",
         "cloud-storage",
-        300,
+        150,
         ["set00000.tfrecord.gz", "set00001.tfrecord.gz", "setmanifest.json", "setmixer.json"],
     ),
     ("", "drive", 1 << 30, ["00000.tfrecord.gz", "manifest.json", "mixer.json"]),
@@ -136,7 +135,6 @@ def test_the_manifest_tells_the_grid_the_shards_and_that_all_is_there(source: Pa
         assert word in keys, f"the manifest has no {word!r}"
 
 
-@pytest.mark.slow
 def test_bytes_do_not_depend_on_folder_zone_locale_or_hash_seed(source: Path, tmp_path: Path) -> None:
     seen = []
     for place, zone, seed in (("one", "UTC", "0"), ("zwei drei", "Pacific/Auckland", "77")):
@@ -152,27 +150,15 @@ def test_bytes_do_not_depend_on_folder_zone_locale_or_hash_seed(source: Path, tm
     assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("compressor", ["fast", "ee"])
-def test_a_gzip_shard_is_at_most_a_tenth_larger_than_zlib_6(compressor: str, tmp_path: Path) -> None:
-    rows, cols = np.mgrid[:512, :512]
-    data = (1000 + 40 * np.sin(rows / 30) + rows + np.random.default_rng(3).integers(0, 8, (512, 512))).astype("uint16")
-    source = write_raster(tmp_path / "scene.tif", data + (cols // 64).astype("uint16"))
-    out = tmp_path / "out"
-    out.mkdir()
-    export(source, out / "set", patch_dimensions=128, compressor=compressor)
-    content = (out / "set.tfrecord.gz").read_bytes()
-    assert len(content) <= 1.10 * len(zlib.compress(wire.inflate(content), 6))
-
-
 def test_overwriting_a_set_removes_the_surplus_shards_of_the_old(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    export(source, out / "set", max_file_size=100)
+    export(source, out / "set", max_file_size=50)
     assert len(list(out.glob("*.tfrecord.gz"))) == 6
     (out / "set-00009.txt").write_text("not of the set")
-    export(source, out / "set", overwrite=True, max_file_size=300)
+    export(source, out / "set", overwrite=True, max_file_size=200)
     (out / "set-00009.txt").unlink()
-    assert_export(out, expected_export([source], Options(patch=(2, 2), max_file_size=300), name="set"))
+    assert_export(out, expected_export([source], Options(patch=(2, 2), max_file_size=200), name="set"))
     export(source, out / "set", overwrite=True)
     assert_export(out, expected_export([source], Options(patch=(2, 2)), name="set"))
 
@@ -236,13 +222,15 @@ def test_pairs_are_x_then_y(source: Path, tmp_path: Path, pair: str) -> None:
 
 @pytest.mark.parametrize(("size", "limit"), [("1KiB", 1024), ("1KB", 1000), ("1e3", 1000), ("1000", 1000)])
 def test_sizes_take_units_and_exponents(tmp_path: Path, size: str, limit: int) -> None:
-    # A record is 16 + 4*60 + 20 bytes: 1024 holds one more of them than 1000 where it counts.
+    # A record has 126 bytes: 1024 hold all eight of them, 1000 don't.
     source = write_raster(tmp_path / "scene.tif", np.arange(256, dtype="uint8").reshape(16, 16))
     out = tmp_path / "out"
     out.mkdir()
     outcome = run(
-        *("export", source, "--output", out / "set", "--patch-dimensions", "7,8", "--quiet"),
+        *("export", source, "--output", out / "set", "--patch-dimensions", "4,6", "--quiet"),
         *("--max-file-size", size),
     )
     assert outcome.code == 0, outcome.told
-    assert_export(out, expected_export([source], Options(patch=(7, 8), max_file_size=limit), name="set"))
+    expected = expected_export([source], Options(patch=(4, 6), max_file_size=limit), name="set")
+    assert len(expected.shards) == (1 if limit == 1024 else 2)
+    assert_export(out, expected)

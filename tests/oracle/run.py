@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -40,12 +40,16 @@ def run(*args: str | Path) -> Outcome:
     from geotfr_cli.main import main
 
     out, err = io.StringIO(), io.StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     code: object = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = main([str(arg) for arg in args])
         except SystemExit as stop:
             code = stop.code
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
     number = code if isinstance(code, int) else 0 if code is None else 1
     return Outcome(number, out.getvalue(), err.getvalue())
 
@@ -60,7 +64,6 @@ def run_apart(*args: str | Path, cwd: Path | None = None, preexec: Callable[[], 
         timeout=120,
         check=False,
         preexec_fn=preexec,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
