@@ -25,7 +25,7 @@ from geotfr.records.layout import Kind
 from geotfr.storage import OutputSet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -137,6 +137,7 @@ def export_image(
     workers: int | None = None,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
+    on_plan: Callable[[ExportPlan], None] | None = None,
     **options: Unpack[ExportKeywords],
 ) -> ExportResult:
     """Export rasters as TFRecord patches with a mixer, as Earth Engine's ``Export.image`` does.
@@ -158,6 +159,8 @@ def export_image(
         Resident memory that the run may take, in bytes or as ``"500MiB"``.
     progress
         True for a bar on stderr, or a function of (patches, bytes) that is called after each step.
+    on_plan
+        Called with the plan before a pixel is read; an error that it raises stops the export.
     format_options
         Earth Engine's ``formatOptions``, in its spelling; never changed. Each may be given as a keyword instead.
     patch_dimensions
@@ -205,6 +208,8 @@ def export_image(
     checked = ExportOptions.checked(**options)
     with _open(sources, checked, resolve_workers(workers, os.cpu_count() or 1)) as source:
         plan = _plan(source, checked, workers=workers, memory_limit=memory_limit)
+        if on_plan is not None:
+            on_plan(plan)
         return _run(source, plan, checked, os.fspath(prefix), overwrite=overwrite, progress=progress, started=started)
 
 

@@ -1,0 +1,126 @@
+"""``geotfr export``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from geotfr_cli.options import (
+    common_options,
+    json_option,
+    memory_limit_option,
+    overwrite_option,
+    show,
+    shows_progress,
+    warn,
+    workers_option,
+)
+
+if TYPE_CHECKING:
+    from geotfr.pipeline.plan import ExportPlan
+
+
+@click.command(
+    "export",
+    epilog="Example: geotfr export scene.tif --output patches/scene --patch-dimensions 256 --kernel-size 128",
+)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--output",
+    "-o",
+    "prefix",
+    metavar="PREFIX",
+    required=True,
+    help="Folder and beginning of all names; FOLDER/ for names without beginning.",
+)
+@click.option(
+    "--patch-dimensions",
+    metavar="W[,H]",
+    help="Size of a patch in pixels: 256, 256,128 or 256x128. Required, here or in --format-options.",
+)
+@click.option(
+    "--kernel-size", metavar="W[,H]", help="Buffer each patch by floor(kernel / 2) pixels on every side.  [default: 1]"
+)
+@click.option("--compressed/--no-compressed", default=None, help="Gzip the shards.  [default: compressed]")
+@click.option(
+    "--compressor",
+    type=click.Choice(["fast", "ee"]),
+    help="fast: members that inflate in parallel; ee: Earth Engine's very bytes.  [default: fast]",
+)
+@click.option("--max-file-size", metavar="SIZE", help="Limit on a shard before compression.  [default: 1GiB]")
+@click.option("--default-value", metavar="NUMBER", help="Set in every band of a masked pixel.  [default: 0]")
+@click.option(
+    "--masked-threshold",
+    metavar="SHARE",
+    help="Largest share of masked pixels a patch may have; other than 1, no mixer is written.  [default: 1]",
+)
+@click.option(
+    "--bands",
+    metavar="LIST",
+    help="Numbers from 1 through the stack, or names; new=old renames.  [default: all but alpha]",
+)
+@click.option("--nodata", metavar="NUMBER|none", help="Replace the sources' nodata tags, or ignore them.")
+@click.option("--format-options", metavar="JSON|@FILE", help="Earth Engine's formatOptions, in its spelling.")
+@click.option(
+    "--naming",
+    type=click.Choice(["drive", "cloud-storage"]),
+    help="PREFIX-00000.tfrecord or PREFIX00000.tfrecord.  [default: drive]",
+)
+@click.option("--allow-ungeoreferenced", is_flag=True, help="Take rasters without georeference.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
+@workers_option
+@memory_limit_option
+@overwrite_option
+@common_options
+def command(
+    sources: tuple[str, ...],
+    prefix: str,
+    format_options: str | None,
+    default_value: str | None,
+    masked_threshold: str | None,
+    dry_run: bool,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine's Export.image does.
+
+    Several SOURCEs on one grid are stacked as bands; FILE:3 is band 3 of FILE. Masks come from nodata, NaN, mask
+    bands and alpha.
+    """
+    from geotfr.pipeline.export import export_image, plan_export
+
+    options |= {
+        "format_options": json_option(format_options, "--format-options"),
+        "default_value": _number(default_value, "--default-value"),
+        "masked_threshold": _number(masked_threshold, "--masked-threshold"),
+    }
+    if dry_run:
+        plan = plan_export(sources, **options)
+        warn(plan.warnings, quiet=quiet)
+        show(plan.to_text(), plan.to_dict(), quiet=quiet, as_json=as_json)
+        return
+
+    def tell_plan(plan: ExportPlan) -> None:
+        if not quiet:
+            click.echo(plan.to_text(), err=True)
+
+    result = export_image(
+        sources, prefix, overwrite=overwrite, progress=shows_progress(quiet=quiet), on_plan=tell_plan, **options
+    )
+    warn(result.warnings, quiet=quiet)
+    show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
+
+
+def _number(text: str | None, name: str) -> float | None:
+    """Whole numbers stay whole, so that large ones keep their digits."""
+    if text is None:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise click.UsageError(f"{name}: found {text!r}; allowed is a number")

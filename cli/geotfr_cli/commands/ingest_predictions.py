@@ -1,0 +1,86 @@
+"""``geotfr ingest-predictions``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from geotfr_cli.options import (
+    LOSSES,
+    common_options,
+    overwrite_option,
+    show,
+    shows_progress,
+    warn,
+    workers_option,
+)
+
+
+@click.command(
+    "ingest-predictions",
+    epilog="Example: geotfr ingest-predictions patches/scene-mixer.json predictions-*.tfrecord.gz --output map.tif",
+)
+@click.argument("mixer", metavar="MIXER|FOLDER")
+@click.argument("shards", metavar="[SHARD...]", nargs=-1)
+@click.option("--output", "-o", metavar="OUT.tif", required=True, help="The GeoTIFF to write.")
+@click.option(
+    "--kernel-size",
+    metavar="W[,H]",
+    help="Kernel that padded predictions carry.  [default: the manifest's, or inferred]",
+)
+@click.option(
+    "--bands",
+    metavar="LIST",
+    help="Features to take, in order; new=old renames.  [default: all, in the first record's order]",
+)
+@click.option("--dtype", help="Type of the output, as uint8 or float32.  [default: the features' own]")
+@click.option("--nodata", metavar="NUMBER", help="Nodata value of the output.  [default: none]")
+@click.option(
+    "--shard-order",
+    type=click.Choice(["natural", "given"]),
+    default="natural",
+    show_default=True,
+    help="By the numbers in the names, or as listed.",
+)
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(["error", "skip", "repair"]),
+    default="error",
+    show_default=True,
+    help="What a damaged record means; lost patches are filled and told (exit 3).",
+)
+@click.option(
+    "--creation-option",
+    "--co",
+    "creation_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="GDAL creation option, over the defaults: tiles, DEFLATE level 1 with predictor.",
+)
+@workers_option
+@overwrite_option
+@common_options
+def command(
+    mixer: str,
+    shards: tuple[str, ...],
+    output: str,
+    overwrite: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Turn prediction TFRecords into a georeferenced GeoTIFF, as Earth Engine does with a mixer.
+
+    Each record is a patch, in the order of the exported patches; the overlap of padded predictions is trimmed. Each
+    feature is a band. A FOLDER holds one mixer and one set of shards.
+    """
+    from geotfr.pipeline.ingest import ingest_predictions
+
+    result = ingest_predictions(
+        mixer, shards, output, overwrite=overwrite, progress=shows_progress(quiet=quiet), **options
+    )
+    warn((*result.notes, *result.warnings), quiet=quiet)
+    show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
+    if result.patches_lost:
+        click.get_current_context().exit(LOSSES)

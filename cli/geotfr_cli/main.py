@@ -1,0 +1,165 @@
+"""The console script: finds the command, and turns what it raises into one line and an exit code.
+
+Commands are modules of :mod:`geotfr_cli.commands`, imported when they are called, so that ``geotfr --help`` needs
+neither numpy nor rasterio.
+"""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+__all__ = ["cli", "main"]
+
+# Command -> (module in geotfr_cli.commands, one line for the list of commands).
+COMMANDS = {
+    "export": ("export", "Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine does."),
+    "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
+}
+
+_INTERRUPTED = 130
+_TERMINATED = 143
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the whole process needs to know of the command line."""
+
+    debug: bool = False
+
+
+class Terminated(BaseException):
+    """The process was asked to end (SIGTERM); unwinds as KeyboardInterrupt does."""
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"geotfr_cli.commands.{COMMANDS[cmd_name][0]}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"{args[0]!r} is no command{hint} (known: {', '.join(COMMANDS)})", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if not value or ctx.resilient_parsing:
+        return
+    from geotfr_cli.versions import version_text
+
+    click.echo(version_text())
+    ctx.exit()
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 2 usage, 3 done with losses, 10 input missing or unsupported, 11 locked, 12 input"
+    " damaged, 13 over a limit, 14 cannot write, 130 interrupted, 143 terminated.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the versions of geotfr, GDAL, CRC and gzip in use, and exit.",
+)
+def cli() -> None:
+    """Earth Engine's TFRecord exports and prediction ingest, on local GeoTIFFs."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: results on stdout, one line on stderr for what went wrong."""
+    settings = Settings()
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = cli.main(
+            args=None if args is None else list(args), prog_name="geotfr", standalone_mode=False, obj=settings
+        )
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = error.exit_code
+    except click.ClickException as error:
+        code = _told(_usage_line(error), error.exit_code, error, settings)
+    except (KeyboardInterrupt, click.Abort) as error:
+        code = _told("interrupted; nothing is left at a final name", _INTERRUPTED, error, settings)
+    except Terminated as error:
+        code = _told("terminated; nothing is left at a final name", _TERMINATED, error, settings)
+    except BrokenPipeError:
+        # The reader of stdout is gone: nobody is left to tell.
+        sys.stderr.close()
+        code = 1
+    except Exception as error:
+        code = _told(_line(error), getattr(error, "exit_code", 1), error, settings)
+    sys.exit(int(code or 0))
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise Terminated
+
+
+def _line(error: Exception) -> str:
+    from geotfr.errors import GeotfrError
+
+    if isinstance(error, GeotfrError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}; use a lower --memory-limit or fewer --workers"
+    return f"a fault in geotfr: {type(error).__name__}: {error}; run again with --debug and report what it prints"
+
+
+def _usage_line(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    where = f" (see '{context.command_path} --help')" if context is not None else ""
+    return f"{error.format_message()}{where}"
+
+
+def _told(line: str, code: int, error: BaseException, settings: Settings) -> int:
+    if settings.debug:
+        import traceback
+
+        traceback.print_exception(error)
+    # One line, whatever a file is called.
+    click.echo(f"geotfr: {' '.join(line.splitlines())}", err=True)
+    return code
+
+
+def set_debug(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Callback of ``--debug``: remembered for the whole process."""
+    del param
+    if value:
+        ctx.ensure_object(Settings).debug = True

@@ -1,0 +1,90 @@
+"""Options that commands share, each declared once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from geotfr_cli.main import set_debug
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "LOSSES",
+    "common_options",
+    "memory_limit_option",
+    "overwrite_option",
+    "show",
+    "shows_progress",
+    "warn",
+    "workers_option",
+]
+
+LOSSES = 3
+"""Exit code of a run that is done, but lost data that nobody asked to lose."""
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def common_options(function: F) -> F:
+    """``--quiet``, ``--json`` and ``--debug``: the first two arrive as ``quiet`` and ``as_json``."""
+    for option in (
+        click.option(
+            "--debug", is_flag=True, expose_value=False, callback=set_debug, help="Show tracebacks of errors."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and JSON, if asked)."),
+    ):
+        function = option(function)
+    return function
+
+
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist.")
+workers_option = click.option(
+    "--workers", type=click.IntRange(1, 1024), help="Threads. The bytes don't depend on it.  [default: cores, up to 4]"
+)
+memory_limit_option = click.option(
+    "--memory-limit", metavar="SIZE", help="Resident memory that the run may take, as 500MiB.  [default: what is fast]"
+)
+
+
+def json_option(text: str | None, name: str) -> dict[str, Any] | None:
+    """The JSON object given as text, or as ``@FILE``."""
+    if text is None:
+        return None
+    from geotfr.errors import DamagedError, LimitError, MissingInputError
+    from geotfr.mixer.strict_json import parse_json, read_json
+
+    try:
+        if text.startswith("@"):
+            return read_json(Path(text[1:]), what="JSON object")
+        return parse_json(text, name=name, what="JSON object")
+    except MissingInputError:
+        raise
+    except (DamagedError, LimitError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def warn(warnings: Sequence[str], *, quiet: bool) -> None:
+    """Tell each warning once, on stderr."""
+    if not quiet:
+        for warning in warnings:
+            click.echo(f"warning: {warning}", err=True)
+
+
+def show(text: str, document: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """The result on stdout: JSON if asked, else text for a person unless ``quiet``."""
+    if as_json:
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    elif not quiet:
+        click.echo(text)
+
+
+def shows_progress(*, quiet: bool) -> bool:
+    """Whether a progress bar is of use: someone looks at stderr."""
+    return not quiet and sys.stderr.isatty()
