@@ -8,6 +8,7 @@ and given to GDAL as the only one; side files that GDAL opens on its own are che
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import warnings
 from contextlib import contextmanager
@@ -104,13 +105,16 @@ def safe_open(
     """
     text = os.fspath(path)
     head = _head(text)
-    for driver in _drivers(text, head, allow_drivers):
-        _check_side_files(text)
+    drivers = _drivers(text, head, allow_drivers)
+    _check_side_files(text)
+    while True:
+        driver = drivers.pop(0)
         options = {"NUM_THREADS": str(threads)} if driver == "GTiff" and threads > 1 else {}
-        dataset = _open(text, driver, options)
-        if dataset is not None:
-            return _checked(dataset, text)
-    raise InputError(f"{text}: no driver of {', '.join(allow_drivers)} can read it")
+        try:
+            return _checked(_open(text, driver, options), text)
+        except InputError:
+            if not drivers:
+                raise
 
 
 def gdal_words(error: BaseException) -> str:
@@ -122,13 +126,17 @@ def gdal_words(error: BaseException) -> str:
 
 
 def _head(path: str) -> bytes:
+    file = Path(path)
     try:
-        with Path(path).open("rb") as file:
-            return file.read(HEAD_BYTES)
+        mode = file.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{path}: a folder, not a raster")
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
+            raise InputError(f"{path}: a pipe or device, not a file; GDAL reads files only")
+        with file.open("rb") as opened:
+            return opened.read(HEAD_BYTES)
     except FileNotFoundError as error:
         raise MissingInputError(f"{path}: no such file") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: a folder, not a raster") from error
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror}") from error
 
@@ -156,7 +164,7 @@ def _check_side_files(path: str) -> None:
             )
 
 
-def _open(path: str, driver: str, options: dict[str, str]) -> DatasetReader | None:
+def _open(path: str, driver: str, options: dict[str, str]) -> DatasetReader:
     # An absolute path: 'https://x' and 'GTIFF_DIR:1:x' are names of files here, not addresses or directives.
     absolute = os.path.abspath(path)  # noqa: PTH100  (Path.resolve would follow links away from side files)
     try:
@@ -165,9 +173,7 @@ def _open(path: str, driver: str, options: dict[str, str]) -> DatasetReader | No
     except (*GDAL_ERRORS, ValueError) as error:
         if driver not in _known_drivers():
             raise UsageError(f"--allow-driver {driver}: GDAL has no such driver here") from error
-        if driver == "GTiff":
-            raise InputError(f"{path}: can't be opened as a TIFF: {gdal_words(error)}") from error
-        return None
+        raise InputError(f"{path}: can't be opened as {driver}: {gdal_words(error)}") from error
 
 
 def _known_drivers() -> set[str]:
