@@ -162,13 +162,13 @@ def _values(rows: NDArray[np.uint8], place: FeaturePlace) -> FeatureValues:
     if place.kind is Kind.BYTES and len(place.spans) != 1:
         return [tuple(row[start:stop].tobytes() for start, stop in place.spans) for row in rows]
     if not place.spans:
-        return np.empty((len(rows), 0), np.float32 if place.kind is Kind.FLOAT else np.int64)
+        shape = (len(rows), 0)
+        return np.empty(shape, np.float32) if place.kind is Kind.FLOAT else np.empty(shape, np.int64)
     ((start, stop),) = place.spans
     chunk = rows[:, start:stop]
     if place.kind is Kind.BYTES:
         return chunk
-    floats: NDArray[np.float32] = chunk.view("<f4")
-    return floats
+    return chunk.view("<f4")
 
 
 def decode_example(

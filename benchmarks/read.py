@@ -1,0 +1,217 @@
+"""Reading TFRecord files: geotfr against TensorFlow's best pipeline, every checksum on, in one run.
+
+    python benchmarks/read.py [--patches 256] [--records 1000000] [--rounds 3] [--only NAME]
+
+Each reading is a process of its own, so that its peak memory is its own; the files come from the page cache and
+the readings of both sides take turns. A reading sums a thousandth of the values, so that both sides deliver and
+nobody's arithmetic is timed. ``geotfr-copy`` copies each array out of the buffer, as a user who keeps it does.
+TensorFlow's pipeline is ``TFRecordDataset -> batch -> map(parse_example, AUTOTUNE) -> prefetch(AUTOTUNE)``, with
+``num_parallel_reads=AUTOTUNE`` over four files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+DATA = Path(__file__).parent / "data"
+BANDS = tuple(f"B{number}" for number in range(1, 7))
+PIXELS = 256 * 256
+COLUMNS = tuple(f"x{number}" for number in range(8))
+FILES = 4
+STEP = 1021
+SHARES = ("patches", "patches-gzip", "tiny", "mixed")
+
+
+def write_files(name: str, count: int) -> list[str]:
+    """The files of one case, made once: ``count`` records over four files."""
+    from geotfr.records.gzip import codec
+    from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind
+
+    DATA.mkdir(exist_ok=True)
+    suffix = ".tfrecord.gz" if name.endswith("gzip") else ".tfrecord"
+    paths = [DATA / f"read-{name}-{count}-{number}{suffix}" for number in range(FILES)]
+    if all(path.exists() for path in paths):
+        return [str(path) for path in paths]
+    rng = np.random.default_rng(7)
+    is_patch = name.startswith("patches")
+    keys, length = (BANDS, PIXELS) if is_patch else (COLUMNS, 1)
+    layout = ExampleLayout([FeatureLayout(name=key, kind=Kind.FLOAT, length=length) for key in keys])
+    packer = codec("fast" if name.endswith("gzip") else "none")
+    step = 1 if is_patch else 10_000
+    for path in paths:
+        stream = packer.stream()
+        with path.open("wb") as file:
+            for _ in range(0, count // FILES, step):
+                records = layout.allocate(step)
+                for index in range(len(keys)):
+                    layout.values(records, index)[:] = _scene(rng, step, length)
+                layout.seal(records)
+                file.write(stream.add(packer.pack(_mixed(records, rng) if name == "mixed" else records)))
+            file.write(stream.finish())
+    return [str(path) for path in paths]
+
+
+def _scene(rng: np.random.Generator, count: int, length: int) -> np.ndarray:
+    """Whole numbers as a sensor gives them: a smooth ground and some noise."""
+    ground = 2000 + 800 * np.sin(np.linspace(0, 9, length))
+    return np.round(ground + rng.normal(0, 40, (count, length))).astype(np.float32)
+
+
+def _mixed(records: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The same Examples with an int64 label of one to three bytes each: no two lengths in a row are alike."""
+    from geotfr.records.crc import masked_crc32c
+    from geotfr.records.messages import example_class
+
+    framed = []
+    for record in records:
+        example = example_class().FromString(record[12:-4].tobytes())
+        example.features.feature["label"].int64_list.value.append(int(rng.choice([5, 300, 70_000])))
+        payload = example.SerializeToString()
+        head = len(payload).to_bytes(8, "little")
+        framed += [head, masked_crc32c(head).to_bytes(4, "little"), payload]
+        framed.append(masked_crc32c(payload).to_bytes(4, "little"))
+    return np.frombuffer(b"".join(framed), np.uint8)
+
+
+def _sample_sum(values: np.ndarray) -> float:
+    return float((values if values.shape[1] < STEP else values[:, ::STEP]).sum(dtype=np.float64))
+
+
+def read_geotfr(name: str, paths: list[str]) -> float:
+    """The sum of sampled values, by geotfr."""
+    from geotfr.records.reader import read_features
+
+    total = 0.0
+    for path in paths:
+        for batch in read_features(path):
+            total += sum(map(_sample_sum, batch.features.values()))
+    return total
+
+
+def read_geotfr_copy(name: str, paths: list[str]) -> float:
+    """The sum of sampled values, by geotfr with every array copied."""
+    from geotfr.records.reader import read_features
+
+    total = 0.0
+    for path in paths:
+        for batch in read_features(path):
+            total += sum(_sample_sum(values.copy()) for values in batch.features.values())
+    return total
+
+
+def read_tensorflow(name: str, paths: list[str]) -> float:
+    """The sum of sampled values, by TensorFlow's best pipeline."""
+    import tensorflow as tf
+
+    keys, length = (BANDS, PIXELS) if name.startswith("patches") else (COLUMNS, 1)
+    specs = {key: tf.io.FixedLenFeature([length], tf.float32) for key in keys}
+    if name == "mixed":
+        specs["label"] = tf.io.FixedLenFeature([1], tf.int64)
+    options = {"num_parallel_reads": tf.data.AUTOTUNE, "buffer_size": 8 << 20}
+    if name.endswith("gzip"):
+        options["compression_type"] = "GZIP"
+    dataset = tf.data.TFRecordDataset(paths, **options).batch(16 if length > 1 else 4096)
+    dataset = dataset.map(lambda records: tf.io.parse_example(records, specs), tf.data.AUTOTUNE)
+    total = 0.0
+    for batch in dataset.prefetch(tf.data.AUTOTUNE).as_numpy_iterator():
+        total += sum(map(_sample_sum, batch.values()))
+    return total
+
+
+def read_protobuf(name: str, paths: list[str]) -> float:
+    """The sum of sampled values, by protobuf's own decoding of each record."""
+    from geotfr.records.messages import example_class
+    from geotfr.records.reader import read_records
+
+    parse = example_class().FromString
+    total = 0.0
+    for payload in read_records(paths):
+        for feature in parse(payload).features.feature.values():
+            total += sum(feature.float_list.value) + sum(feature.int64_list.value)
+    return total
+
+
+def verify(name: str, paths: list[str]) -> float:
+    """Framing and both checksums of every record, nothing else."""
+    from geotfr.records.faults import ReadReport
+    from geotfr.records.framing import RecordBlocks
+    from geotfr.records.stream import open_stream
+
+    total = 0
+    for path in paths:
+        with open_stream(path) as stream:
+            total += sum(len(block.starts) for block in RecordBlocks(stream, report=ReadReport()))
+    return float(total)
+
+
+READERS = {"geotfr": read_geotfr, "geotfr-copy": read_geotfr_copy, "tensorflow": read_tensorflow, "protobuf": read_protobuf, "verify": verify}
+
+
+def child(reader: str, name: str, paths: list[str]) -> None:
+    """Print seconds, sum and peak memory of one reading; imports and first calls aren't counted."""
+    READERS[reader](name, paths[:1])
+    start = time.perf_counter()
+    total = READERS[reader](name, paths)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "total": total, "rss_mib": peak}))
+
+
+def run(reader: str, name: str, paths: list[str]) -> dict[str, float]:
+    """One reading in a process of its own."""
+    command = [sys.executable, __file__, "--child", reader, name, *paths]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(name: str, count: int, rounds: int) -> None:
+    """Print the medians of one case and their ratio."""
+    paths = write_files(name, count)
+    size = sum(Path(path).stat().st_size for path in paths)
+    readers = ["geotfr", "geotfr-copy", "tensorflow"] + (["protobuf"] if name == "mixed" else []) + ["verify"]
+    results: dict[str, list[dict[str, float]]] = {reader: [] for reader in readers}
+    for _ in range(rounds):
+        for reader in readers:
+            results[reader].append(run(reader, name, paths))
+    seconds = {reader: statistics.median(r["seconds"] for r in got) for reader, got in results.items()}
+    print(f"{name}: {count} records, {size / 1e6:.0f} MB in {FILES} files")
+    for reader in readers:
+        peak = max(r["rss_mib"] for r in results[reader])
+        ratio = seconds[reader] / seconds["geotfr"]
+        print(
+            f"  {reader:11} {seconds[reader]:8.3f} s  {size / seconds[reader] / 1e9:6.2f} GB/s"
+            f"  peak {peak:5.0f} MiB  geotfr is {ratio:5.2f}x as fast"
+        )
+    sums = {reader: results[reader][0]["total"] for reader in readers if reader != "verify"}
+    if max(sums.values()) - min(sums.values()) > 1e-9 * abs(sums["geotfr"]):
+        raise SystemExit(f"the readers disagree: {sums}")
+
+
+def main() -> None:
+    """Run the cases, or one reading where ``--child`` asks for it."""
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], sys.argv[3], sys.argv[4:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--patches", type=int, default=256)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=SHARES)
+    options = parser.parse_args()
+    for name in SHARES if options.only is None else (options.only,):
+        mixed = min(options.records, 100_000)
+        counts = {"tiny": options.records, "mixed": mixed}
+        compare(name, counts.get(name, options.patches), options.rounds)
+
+
+if __name__ == "__main__":
+    main()
