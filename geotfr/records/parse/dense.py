@@ -47,7 +47,7 @@ def fixed(batch: Batch, section: Section, key: str, column: Column, spec: FixedL
         raise batch.missing(number, key, "feature", section, "give a default_value if it may be missing")
     out = np.empty((len(batch.records), wanted), array_dtype(column.kind))
     out[empty] = _default_values(spec, column.kind)
-    out[~empty] = column.values.reshape(-1, wanted)
+    out[~empty] = column.values.reshape(int((~empty).sum()), wanted)
     return out.reshape(shape)
 
 

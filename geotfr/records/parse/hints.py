@@ -16,8 +16,7 @@ def shapes_that_fit(found: int, dims: tuple[int, ...]) -> str:
     >>> shapes_that_fit(144, (8, 8))
     '144 = 12x12: use shape [12, 12], which is a patch of 8x8 with kernel 4 (or 5)'
     >>> shapes_that_fit(256, (4, 4))
-    '256 = 16x16: use shape [16, 16], which is a patch of 4x4 with kernel 12 (or 13), or a patch of 16x16
-    without'
+    '256 = 16x16: use shape [16, 16], which is a patch of 4x4 with kernel 12 (or 13), or one of 16x16 without'
     >>> shapes_that_fit(7, (2,))
     'use shape [7], or VarLenFeature where the count varies'
     """
@@ -37,7 +36,7 @@ def shapes_that_fit(found: int, dims: tuple[int, ...]) -> str:
             )
             # A margin wider than half the patch is rare: then the patch was probably taken too small.
             is_rare = square and 2 * margin > min(height, width)
-            return text + (f", or a patch of {side}x{side} without" if is_rare else "")
+            return text + (f", or one of {side}x{side} without" if is_rare else "")
         if square:
             shape = [*leading, side, side]
             return f"{found} = {_product(shape)}: use shape {shape} if the patch is square"

@@ -77,9 +77,7 @@ def _check(name: object, spec: object, section: str) -> None:
         and section == "feature_lists"
         and spec.default_value is not None
     ):
-        raise UsageError(
-            f"key {name!r}: steps of a feature list are padded with 0 or empty bytes; drop default_value"
-        )
+        raise UsageError(f"key {name!r}: feature lists are padded with 0 or empty bytes; drop default_value")
 
 
 def _uses(name: str, spec: Feature) -> Iterator[tuple[str, str, Kind, str]]:

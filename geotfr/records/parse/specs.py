@@ -87,9 +87,10 @@ def _shape(shape: object, spec: str) -> tuple[int, ...]:
 def _default(value: object, dtype: str, shape: tuple[int, ...], spec: str) -> object:
     """``value`` as plain Python values nested like ``shape``, so that specs compare, print and pickle."""
     kind = _KINDS[dtype]
-    given = np.asarray(value)
+    # numpy's own bytes type drops zero bytes at the end.
+    given = np.asarray(value, object if kind is Kind.BYTES else None)
     if kind is Kind.BYTES:
-        flat = [item.encode() if isinstance(item, str) else item for item in given.astype(object).ravel()]
+        flat = [item.encode() if isinstance(item, str) else item for item in given.ravel()]
         if not all(isinstance(item, bytes) for item in flat):
             raise UsageError(f"{spec} has default_value {value!r}; a bytes feature takes bytes or text")
         given = array_of(kind, flat)
