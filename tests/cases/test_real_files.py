@@ -74,7 +74,7 @@ def test_a_real_file_is_exported_right(name: str, tmp_path: Path) -> None:
     records = wire.read_shard(tmp_path / "set.tfrecord", checked=2)
     assert len(records) == mixer["totalPatches"] == per_row * rows
     # One pixel at a time is slow: the corners, and every nth patch of the large files.
-    step = max(1, scene.width * scene.height // 400_000)
+    step = max(1, scene.width * scene.height // 100_000)
     for number in {0, per_row - 1, per_row * rows - 1, *range(0, per_row * rows, step)}:
         want = patch_values(scene, options, number)
         assert list(records[number]) == list(want)
@@ -135,12 +135,3 @@ def test_a_real_file_without_a_place_is_refused_with_the_reason(name: str, reaso
     )
     assert_refused(outcome, 10, name, reason)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_raw_integers_of_a_scaled_file_come_with_a_note(tmp_path: Path) -> None:
-    outcome = run(
-        *("export", DATA / "geotiff" / "cog_scale.tif", "--output", tmp_path / "set"),
-        *("--patch-dimensions", "64"),
-    )
-    assert outcome.code == 0, outcome.told
-    assert "scale" in outcome.stderr.lower().replace("cog_scale", "")

@@ -243,7 +243,7 @@ def test_nodata_given_masks_where_the_file_has_no_tag(tmp_path: Path) -> None:
     assert_export(out, expected_export([source], Options(patch=(2, 2), nodata=5, default_value=99), name="set"))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @example(limit=1)
 @given(limit=st.integers(1, 1200))
 def test_a_shard_takes_records_until_the_next_would_pass_the_limit(limit: int) -> None:
