@@ -180,7 +180,8 @@ def _find(bands: Sequence[SourceBand], by_name: dict[str, SourceBand], text: str
     if text in by_name:
         return by_name[text]
     names = list(by_name)
-    near = difflib.get_close_matches(text, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(text.casefold(), folded, n=1)
+    hint = f"; did you mean {folded[near[0]]!r}?" if near else ""
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     raise UsageError(f"--bands: no band {text!r}; there are 1 to {len(bands)}: {shown}{hint}")
