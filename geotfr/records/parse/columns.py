@@ -15,6 +15,7 @@ import numpy as np
 from geotfr.records.layout import Kind
 from geotfr.records.parse.specs import array_of
 from geotfr.records.parse.walk import Place
+from geotfr.records.wire import decode_varints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from geotfr.records.parse.batch import Batch
     from geotfr.records.parse.walk import Section
 
-__all__ = ["Collector", "Column", "MalformedVarintError", "from_matrix", "varints"]
+__all__ = ["Collector", "Column", "MalformedVarintError", "from_matrix"]
 
 _ONEOF = {Kind.BYTES: "bytes_list", Kind.FLOAT: "float_list", Kind.INT64: "int64_list"}
 # Field 1, length-delimited.
@@ -67,43 +68,22 @@ class Column:
     listed: NDArray[np.bool_]
 
 
-def varints(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The int64 values packed in ``data``, and where each one ends.
-
-    >>> varints(np.array([5, 0xAC, 0x02], np.uint8))[0].tolist()
-    [5, 300]
-    """
-    ends = np.flatnonzero(data < 0x80) + 1
-    if len(ends) == len(data):
-        return data.astype(np.int64), ends
-    starts = np.concatenate((ends[:1] * 0, ends[:-1]))
-    widths = ends - starts
-    widest = int(widths.max(initial=0))
-    # Ten bytes hold 70 bits; what lies above the 64th is for protobuf to judge.
-    if ends.size == 0 or ends[-1] != len(data) or widest > 10 or (data[ends[widths == 10] - 1] > 1).any():
-        raise MalformedVarintError
-    values = (data[starts] & 0x7F).astype(np.uint64)
-    for place in range(1, widest):
-        longer = np.flatnonzero(widths > place)
-        bits = (data[starts[longer] + place] & 0x7F).astype(np.uint64)
-        values[longer] |= bits << np.uint64(7 * place)
-    return values.view(np.int64), ends
-
-
 def _numbers(
     kind: Kind, packed: bytearray | NDArray[np.uint8], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Values and counts of rows whose packed bytes have ``sizes``."""
     if kind is Kind.FLOAT:
         return np.frombuffer(packed, "<f4").astype(np.float32, copy=False), sizes // 4
-    values, ends = varints(np.frombuffer(packed, np.uint8))
+    data = np.frombuffer(packed, np.uint8)
+    values = decode_varints(data)
+    if values is None:
+        raise MalformedVarintError
+    ends = np.flatnonzero(data < 0x80) + 1
     stops = np.searchsorted(ends, np.cumsum(sizes), side="right")
     return values, np.diff(stops, prepend=0)
 
 
-def from_matrix(
-    records: bytes, count: int, found: Sequence[Place] | None, kind: Kind, *, is_list: bool
-) -> Column:
+def from_matrix(records: bytes, count: int, found: Sequence[Place] | None, kind: Kind, *, is_list: bool) -> Column:
     """The column of ``count`` records of one layout, given the places in it; None: they lack the key."""
     size = len(records) // count
     places = found if found is not None else () if is_list else (Place(None, ()),)
@@ -194,9 +174,7 @@ class Collector:
         present = np.array(self._present, np.bool_)
         listed = np.array(self._listed, np.bool_) if self._is_list else present
         steps = np.array(self._steps, np.int64)
-        return Column(
-            kind=self.kind, values=values, counts=counts, present=present, steps=steps, listed=listed
-        )
+        return Column(kind=self.kind, values=values, counts=counts, present=present, steps=steps, listed=listed)
 
     def _start(self, rows: int, *, listed: bool) -> None:
         self._steps.append(rows)
@@ -231,9 +209,7 @@ class Collector:
         numeric = Kind.BYTES not in (found, self.kind)
         if not (numeric and self._cast):
             advice = f"ask for {found.value}" + (" or pass cast=True" if numeric else "")
-            raise self._batch.error(
-                number, f"{what} is {found.value}, asked for as {self.kind.value}; {advice}"
-            )
+            raise self._batch.error(number, f"{what} is {found.value}, asked for as {self.kind.value}; {advice}")
         values = list(getattr(feature, _ONEOF[found]).value)
         converted = type(feature)()
         if self.kind is Kind.FLOAT:

@@ -76,9 +76,7 @@ def padded_blocks(batch: Batch, key: str, column: Column, spec: FixedLenSequence
             f"feature {key!r} has {column.counts[number]} values, no multiple of {block} "
             f"(shape {list(spec.dims)}); use a shape that divides it, or VarLenFeature",
         )
-    return _padded(
-        column, column.counts // block, block, spec.dims, _padding(column.kind, spec.default_value)
-    )
+    return _padded(column, column.counts // block, block, spec.dims, _padding(column.kind, spec.default_value))
 
 
 def padded_steps(
@@ -88,9 +86,7 @@ def padded_steps(
     block = math.prod(spec.dims)
     if not spec.allow_missing and not column.listed.all():
         number = int(np.flatnonzero(~column.listed)[0])
-        raise batch.missing(
-            number, key, "feature list", "feature_lists", "set allow_missing=True if it may be missing"
-        )
+        raise batch.missing(number, key, "feature list", "feature_lists", "set allow_missing=True if it may be missing")
     wrong = np.flatnonzero(column.counts != block)
     if wrong.size:
         row = int(wrong[0])

@@ -72,11 +72,7 @@ def _check(name: object, spec: object, section: str) -> None:
             f"key {name!r}: a FixedLenSequenceFeature of an Example is always allowed to be missing; "
             "pass allow_missing=True"
         )
-    if (
-        isinstance(spec, FixedLenSequenceFeature)
-        and section == "feature_lists"
-        and spec.default_value is not None
-    ):
+    if isinstance(spec, FixedLenSequenceFeature) and section == "feature_lists" and spec.default_value is not None:
         raise UsageError(f"key {name!r}: feature lists are padded with 0 or empty bytes; drop default_value")
 
 

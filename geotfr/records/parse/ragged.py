@@ -128,9 +128,7 @@ def _differences(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.diff(numbers, prepend=np.int64(0))
 
 
-def _covers(
-    lengths: NDArray[np.int64], rows: NDArray[np.int64], items: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _covers(lengths: NDArray[np.int64], rows: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Per record: no negative length, and the lengths add up to its items."""
     records = np.repeat(np.arange(len(rows)), rows)
     is_whole = np.bincount(records, lengths < 0, len(rows)) == 0

@@ -47,11 +47,7 @@ def _by_matrix(batch: Batch, wanted: Wanted) -> dict[tuple[Section, str], Column
     """The columns of small records that all have the first one's layout; None for any other batch."""
     records = batch.records
     count = len(records)
-    if (
-        count < 2
-        or len(records[0]) > WALK_FROM_BYTES
-        or any(len(record) != len(records[0]) for record in records)
-    ):
+    if count < 2 or len(records[0]) > WALK_FROM_BYTES or any(len(record) != len(records[0]) for record in records):
         return None
     first = walk(memoryview(records[0]), is_sequence=batch.is_sequence)
     if first is None or not all(_agrees(first, where, kind) for where, kind in wanted.items()):
@@ -71,9 +67,7 @@ def _agrees(walked: Walked, where: tuple[Section, str], kind: Kind) -> bool:
     return all(place.kind in (kind, None) for place in walked.places.get(where, ()))
 
 
-def _by_record(
-    batch: Batch, wanted: Wanted, *, cast: bool, walking: bool
-) -> dict[tuple[Section, str], Column]:
+def _by_record(batch: Batch, wanted: Wanted, *, cast: bool, walking: bool) -> dict[tuple[Section, str], Column]:
     collectors = [Collector(batch, *where, kind, cast=cast) for where, kind in wanted.items()]
     walked: Walked | None = None
     for number, record in enumerate(batch.records):

@@ -79,9 +79,7 @@ def parse_sequence_example(
     """
     context, lists = context_features or {}, sequence_features or {}
     if not (context or lists):
-        raise UsageError(
-            "context_features and sequence_features are empty; name at least one key and its spec"
-        )
+        raise UsageError("context_features and sequence_features are empty; name at least one key and its spec")
     wanted = {("context", key): kind for key, kind in kinds_by_key(context, "context").items()}
     wanted |= {("feature_lists", key): kind for key, kind in kinds_by_key(lists, "feature_lists").items()}
     batch = Batch(serialized, example_names, is_sequence=True)
@@ -121,9 +119,7 @@ def parse_single_sequence_example(
     array([[0, 0]])
     """
     names = None if example_name is None else [example_name]
-    context, lists, _ = parse_sequence_example(
-        [serialized], context_features, sequence_features, names, cast=cast
-    )
+    context, lists, _ = parse_sequence_example([serialized], context_features, sequence_features, names, cast=cast)
     return (
         {key: without_batch(value) for key, value in context.items()},
         {key: without_batch(value) for key, value in lists.items()},

@@ -97,9 +97,7 @@ def _default(value: object, dtype: str, shape: tuple[int, ...], spec: str) -> ob
     elif given.dtype.kind not in _DEFAULT_KINDS[kind] and given.size:
         raise UsageError(f"{spec} has default_value {value!r}, which is not {dtype}")
     if given.size != math.prod(shape):
-        raise UsageError(
-            f"{spec} has a default_value of {given.size} values, {list(shape)} takes {math.prod(shape)}"
-        )
+        raise UsageError(f"{spec} has a default_value of {given.size} values, {list(shape)} takes {math.prod(shape)}")
     return given.astype(array_dtype(kind)).reshape(shape).tolist()
 
 
@@ -212,14 +210,11 @@ class SparseFeature:
         is_single = isinstance(self.size, int | np.integer)
         if is_single != isinstance(self.index_key, str):
             raise UsageError(
-                f"{name} has index_key {self.index_key!r} and size {self.size!r}; "
-                "use a name and a number, or two lists"
+                f"{name} has index_key {self.index_key!r} and size {self.size!r}; use a name and a number, or two lists"
             )
         sizes = (self.size,) if isinstance(self.size, int | np.integer) else tuple(self.size)
         if len(sizes) != len(keys):
-            raise UsageError(
-                f"{name} has {len(keys)} index keys and {len(sizes)} sizes; give one size per index key"
-            )
+            raise UsageError(f"{name} has {len(keys)} index keys and {len(sizes)} sizes; give one size per index key")
         object.__setattr__(self, "dtype", _dtype_name(self.dtype))
         object.__setattr__(self, "size", int(sizes[0]) if is_single else tuple(int(size) for size in sizes))
         if not is_single:
@@ -272,9 +267,7 @@ class FixedLenSequenceFeature:
         shape, dtype = _shape(self.shape, name), _dtype_name(self.dtype)
         # TensorFlow 2.21 divides by the block's size: the process ends.
         if 0 in shape:
-            raise UsageError(
-                f"{name} has shape {list(shape)}: a block of 0 values has no count; use sizes from 1"
-            )
+            raise UsageError(f"{name} has shape {list(shape)}: a block of 0 values has no count; use sizes from 1")
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", dtype)
         if self.default_value is not None:
@@ -370,9 +363,7 @@ class RaggedFeature:
             elif isinstance(partition, _KEYED):
                 _key(partition.key, name, "partition key")
             else:
-                raise UsageError(
-                    f"{name} has the partition {partition!r}; use RaggedFeature.RowSplits and its like"
-                )
+                raise UsageError(f"{name} has the partition {partition!r}; use RaggedFeature.RowSplits and its like")
         splits = getattr(self.row_splits_dtype, "name", None) or np.dtype(self.row_splits_dtype).name
         if splits not in ("int32", "int64"):
             raise UsageError(f"{name} has row_splits_dtype {splits}; use int32 or int64")

@@ -67,9 +67,7 @@ class Walked:
 
     def fits(self, record: memoryview) -> bool:
         """Whether ``record`` has these places too."""
-        return len(record) == self.size and all(
-            record[start : start + len(head)] == head for start, head in self.heads
-        )
+        return len(record) == self.size and all(record[start : start + len(head)] == head for start, head in self.heads)
 
 
 def walk(record: memoryview, *, is_sequence: bool) -> Walked | None:
@@ -153,9 +151,7 @@ def _feature(record: memoryview, start: int, stop: int) -> Place:
     spans = tuple((value_start, value_stop) for _, value_start, value_stop in values)
     if any(number != 1 for number, _, _ in values):
         raise _UncommonError
-    if kind is not Kind.BYTES and (
-        len(spans) > 1 or not all(_is_whole(record, kind, *span) for span in spans)
-    ):
+    if kind is not Kind.BYTES and (len(spans) > 1 or not all(_is_whole(record, kind, *span) for span in spans)):
         raise _UncommonError
     return Place(kind, spans)
 
@@ -167,9 +163,7 @@ def _is_whole(record: memoryview, kind: Kind, start: int, stop: int) -> bool:
     return start == stop or record[stop - 1] < 0x80
 
 
-def _heads(
-    record: memoryview, places: dict[tuple[Section, str], tuple[Place, ...]]
-) -> tuple[tuple[int, bytes], ...]:
+def _heads(record: memoryview, places: dict[tuple[Section, str], tuple[Place, ...]]) -> tuple[tuple[int, bytes], ...]:
     spans = sorted(span for features in places.values() for place in features for span in place.spans)
     heads = []
     position = 0
