@@ -68,6 +68,27 @@ def test_the_kernel_comes_from_the_flag_or_the_manifest(kernel: str | None, tmp_
     assert np.array_equal(read_raster(tmp_path / "out.tif")[0], numbered(1, 9, 12))
 
 
+def test_predictions_trimmed_by_the_user_are_read_as_trimmed_though_the_manifest_has_a_kernel(
+    tmp_path: Path,
+) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 9, 12))
+    geotfr.export_image(source, tmp_path / "set", patch_dimensions=3, kernel_size=4)
+    (tmp_path / "elsewhere").mkdir()
+    _, shards = write_set(tmp_path / "elsewhere", -numbered(1, 9, 12), patch=(3, 3))
+    geotfr.ingest_predictions(tmp_path / "set.json", shards, tmp_path / "out.tif")
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], -numbered(1, 9, 12))
+
+
+def test_a_renamed_mixer_and_manifest_work(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 9, 12))
+    geotfr.export_image(source, tmp_path / "set", patch_dimensions=3, kernel_size=4)
+    (tmp_path / "set.json").rename(tmp_path / "the grid.json")
+    geotfr.ingest_predictions(
+        tmp_path / "the grid.json", tmp_path / "set.tfrecord.gz", tmp_path / "out.tif", kernel_size=4
+    )
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], numbered(1, 9, 12))
+
+
 def test_an_exported_folder_comes_back_as_it_went(tmp_path: Path) -> None:
     source = write_raster(tmp_path / "scene.tif", numbered(2, 9, 12))
     geotfr.export_image(source, f"{tmp_path}/set/", patch_dimensions=3, kernel_size=2, max_file_size=600)
@@ -103,8 +124,7 @@ def test_a_band_of_a_file_is_a_source(tmp_path: Path) -> None:
     assert np.array_equal(pixels, numbered(3, 4, 4)[[2, 0]])
 
 
-def test_bigtiff_is_taken_where_it_may_be_needed(tmp_path: Path) -> None:
-    # 4 GiB of pixels are not written here: the header of a small file tells that the room is left.
+def test_a_small_raster_is_a_classic_tiff_and_bigtiff_is_honoured(tmp_path: Path) -> None:
     mixer, shards = write_set(tmp_path, PICTURE, patch=(2, 2), names=("a", "b"))
     geotfr.ingest_predictions(mixer, shards, tmp_path / "big.tif", creation_options={"BIGTIFF": "YES"})
     geotfr.ingest_predictions(mixer, shards, tmp_path / "small.tif")
