@@ -49,6 +49,9 @@ CHUNK_BYTES = 256 << 10
 PARALLEL_MEMBER_BYTES = 32 << 20
 """Members that are larger, compressed or inflated, are streamed: a thread holds a member as a whole."""
 
+THREAD_MEMBER_BYTES = 64 << 10
+"""Smaller members are inflated at once: handing them over takes longer."""
+
 INFLATE_THREADS = 2
 
 # RFC 1952: the only method, and the flags in the header.
@@ -210,11 +213,12 @@ class _InflatedStream(ByteStream):
             data = self._file.read(step)
             if not data:
                 raise _DamageError(f"the file ends inside {what}")
-            before = inflater.copy() if step > 1 else inflater
+            before = inflater.copy()
             try:
                 piece = inflater.decompress(data)
             except zlib.error as error:
                 if step == 1:
+                    yield from _drip(before, data, given)
                     raise _DamageError(f"{what} is damaged ({str(error).split(': ')[-1]})") from None
                 # Once more, byte by byte: zlib too keeps what it made of a piece that ends in damage.
                 self._file.seek(-len(data), os.SEEK_CUR)
@@ -238,6 +242,19 @@ class _InflatedStream(ByteStream):
                 self._file.seek(-len(rest), os.SEEK_CUR)
                 return True
         return False
+
+
+def _drip(inflater: zlib._Decompress, data: bytes, given: int) -> Iterator[bytes]:
+    """The bytes behind the first ``given`` that ``data``, which ends in damage, still makes, but for the last one."""
+    try:
+        while piece := inflater.decompress(data, 1):
+            data = inflater.unconsumed_tail
+            if given:
+                given -= 1
+            else:
+                yield piece
+    except zlib.error:
+        return
 
 
 class _ZlibStream(_InflatedStream):
@@ -382,7 +399,8 @@ class _GzipStream(_InflatedStream):
         magic, _, _, extra_bytes, _, _, size = _SIZED_HEAD.unpack(head)
         if magic != GZIP_MAGIC + bytes((_DEFLATE, _EXTRA)) or extra_bytes != 12 or member_bytes(head[12:]) is None:
             return None
-        if not len(head) + 8 < size <= min(PARALLEL_MEMBER_BYTES, self.file_bytes - position, self.file_bytes - 1):
+        least = max(len(head) + 8, THREAD_MEMBER_BYTES)
+        if not least <= size <= min(PARALLEL_MEMBER_BYTES, self.file_bytes - position, self.file_bytes - 1):
             return None
         member = head + self._file.read(size - len(head))
         return member if _TRAILER.unpack(member[-8:])[1] <= PARALLEL_MEMBER_BYTES else None
