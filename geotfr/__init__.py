@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from geotfr._version import VERSION as __version__
+from geotfr._version import __version__
 
 if TYPE_CHECKING:
     from geotfr.errors import (
@@ -32,13 +32,26 @@ if TYPE_CHECKING:
     from geotfr.pipeline.export import ExportResult, export_image, plan_export
     from geotfr.pipeline.ingest import IngestResult, ingest_predictions
     from geotfr.pipeline.plan import ExportPlan
-    from geotfr.storage.mixer_file import write_mixer
+    from geotfr.records.parse.example import parse_example, parse_single_example
+    from geotfr.records.parse.infer import infer_features, infer_sequence_features, patch_features
+    from geotfr.records.parse.sequence import parse_sequence_example, parse_single_sequence_example
+    from geotfr.records.parse.specs import (
+        FixedLenFeature,
+        FixedLenSequenceFeature,
+        RaggedFeature,
+        SparseFeature,
+        VarLenFeature,
+    )
+    from geotfr.records.parse.values import RaggedValue, SparseValue
     from geotfr.records.reader import read_records
+    from geotfr.storage.mixer_file import write_mixer
 
 __all__ = [
     "DamagedError",
     "ExportPlan",
     "ExportResult",
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
     "GeotfrError",
     "IngestResult",
     "InputError",
@@ -49,12 +62,24 @@ __all__ = [
     "Mixer",
     "OutputError",
     "OutputExistsError",
+    "RaggedFeature",
+    "RaggedValue",
     "ReadError",
     "RecordError",
+    "SparseFeature",
+    "SparseValue",
     "UsageError",
+    "VarLenFeature",
     "__version__",
     "export_image",
+    "infer_features",
+    "infer_sequence_features",
     "ingest_predictions",
+    "parse_example",
+    "parse_sequence_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+    "patch_features",
     "plan_export",
     "read_manifest",
     "read_mixer",
@@ -81,6 +106,17 @@ _ROOMS = {
     "geotfr.pipeline.export": ("ExportResult", "export_image", "plan_export"),
     "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),
     "geotfr.pipeline.plan": ("ExportPlan",),
+    "geotfr.records.parse.example": ("parse_example", "parse_single_example"),
+    "geotfr.records.parse.infer": ("infer_features", "infer_sequence_features", "patch_features"),
+    "geotfr.records.parse.sequence": ("parse_sequence_example", "parse_single_sequence_example"),
+    "geotfr.records.parse.specs": (
+        "FixedLenFeature",
+        "FixedLenSequenceFeature",
+        "RaggedFeature",
+        "SparseFeature",
+        "VarLenFeature",
+    ),
+    "geotfr.records.parse.values": ("RaggedValue", "SparseValue"),
     "geotfr.records.reader": ("read_records",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -1,3 +1,3 @@
 """The version, alone in a module so that the build and the manifest read it without importing geotfr."""
 
-VERSION = "0.1.0"
+__version__ = "0.1.0"

@@ -13,12 +13,12 @@ def version_text() -> str:
     """geotfr's version and those of GDAL, CRC and gzip in use, a line each."""
     import google_crc32c
 
-    from geotfr._version import VERSION
+    from geotfr._version import __version__
     from geotfr.rasters.versions import gdal_version
 
     return "\n".join(
         (
-            f"geotfr {VERSION}",
+            f"geotfr {__version__}",
             f"GDAL {gdal_version()} (rasterio {version('rasterio')})",
             f"CRC32C google-crc32c {version('google-crc32c')} ({google_crc32c.implementation})",
             f"gzip fast: isal {version('isal')}; ee: zlib {zlib.ZLIB_RUNTIME_VERSION}",

@@ -45,7 +45,9 @@ class ExampleEncoder:
 
     def __init__(self, layout: ExampleLayout, bands: Sequence[BandSpec], *, default_value: float) -> None:
         self.layout = layout
-        self._fills = [clamped_fill(default_value, band.dtype) for band in bands]
+        # A float64 band's default may be beyond float32 and becomes infinite, as its pixels do.
+        with np.errstate(over="ignore"):
+            self._fills = [np.float32(clamped_fill(default_value, band.dtype)) for band in bands]
 
     def encode(self, strip: Strip, positions: NDArray[np.int64], records: NDArray[np.uint8]) -> EncodeCounts:
         """Fill and seal ``records`` ``(n, record_bytes)`` with the ``n`` patches at ``positions`` of the strip.

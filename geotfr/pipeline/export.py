@@ -6,11 +6,13 @@ import os
 import time
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from geotfr._version import VERSION
+from geotfr._version import __version__
+from geotfr.errors import UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo, is_manifest, is_mixer
 from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.patches import PatchLayout
@@ -26,8 +28,6 @@ from geotfr.storage import OutputSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
@@ -315,6 +315,10 @@ def _run(
 
     shard_codec = codec(options.compressor)
     names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=shard_codec.suffix)
+    for file in source.sources:
+        path = Path(file.path).resolve()
+        if path.parent == names.folder.resolve() and names.is_of_set(path.name):
+            raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
     outputs = OutputSet(names.folder, belongs=_belongs(names), overwrite=overwrite, make_folder=not names.name)
     with (
         outputs,
@@ -431,7 +435,7 @@ def _describe(
     named = [(names.shard(number, total=total), shard.file) for number, shard in enumerate(writer.shards)]
     layout, shard_codec = plan.layout, codec(options.compressor)
     manifest = Manifest(
-        geotfr_version=VERSION,
+        geotfr_version=__version__,
         options=options.as_used(),
         geobox=layout.geobox,
         patch_yx=layout.patch_yx,

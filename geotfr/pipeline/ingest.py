@@ -19,7 +19,7 @@ from geotfr.pipeline.mosaic import MosaicWriter, plan_mosaic
 from geotfr.pipeline.plan import human_bytes
 from geotfr.pipeline.progress import progress_bar
 from geotfr.records.faults import ReadReport
-from geotfr.records.reader import read_features
+from geotfr.records.reader import read_features, read_records
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import check_output
 
@@ -339,7 +339,7 @@ class _Run:
                 numbers = batch.records + first_of_file
                 records = int(batch.records[-1]) + 1
                 if numbers[-1] >= total:
-                    raise self._wrong_count(path, int(total - first_of_file), expected=total)
+                    raise self._too_many(path, total - first_of_file)
                 # A skipped record leaves a gap in the numbers.
                 edges = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
                 for start, stop in pairwise(edges):
@@ -359,10 +359,13 @@ class _Run:
                 " predictions of another export"
             )
 
-    def _wrong_count(self, path: Path, record: int, *, expected: int) -> RecordError:
+    def _too_many(self, path: Path, record: int) -> RecordError:
+        total = self._found.mixer.total_patches
+        found = sum(1 for _ in read_records(self._found.shards, on_bad_record="skip", report=ReadReport()))
         return RecordError(
-            f"{path}: record {record} is one too many; the mixer {self._found.mixer_path} expects {expected} in"
-            f" {len(self._found.shards)} shards; a shard is named twice, or these are the predictions of another export"
+            f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards; the mixer"
+            f" {self._found.mixer_path} expects {total}; a shard is named twice, or these are the predictions of another"
+            " export"
         )
 
     def _check_features(self, batch: FeatureBatch) -> None:

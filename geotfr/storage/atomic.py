@@ -15,7 +15,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geotfr.errors import OutputError, OutputExistsError
+from geotfr.errors import GeotfrError, OutputError, OutputExistsError
 from geotfr.records.crc import crc32c
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ _O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 @contextlib.contextmanager
-def atomic_output(path: str | Path, *, overwrite: bool = False) -> Iterator[AtomicFile]:
+def atomic_output(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[AtomicFile]:
     """A file to ``write`` to, at ``path`` when the block ends well, gone when it raises.
 
     Raises
@@ -186,7 +186,7 @@ def atomic_output(path: str | Path, *, overwrite: bool = False) -> Iterator[Atom
 
 
 @contextlib.contextmanager
-def atomic_path(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary path for a library that writes by name (GDAL); what it wrote is at ``path`` when the block ends well.
 
     The block closes the file. Side files that GDAL makes beside the temporary name are removed.
@@ -206,6 +206,10 @@ def atomic_path(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
             temporary.replace(path)
         except OSError as error:
             raise output_error(path, error) from error
+    except GeotfrError as error:
+        # The library spoke of the temporary name; the user knows the final one.
+        error.args = (str(error).replace(str(temporary), str(path)), *error.args[1:])
+        raise
     finally:
         for leftover in path.parent.glob(f"{temporary.name}*"):
             with contextlib.suppress(OSError):

@@ -1,0 +1,43 @@
+# A fresh machine needs python3 (3.11 or newer) and make; every target makes the environment it runs in.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help env demo test lint test-interop fuzz bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
+
+$(VENV)/ready-test: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "geotfr needs Python 3.11 or newer; found " + sys.version.split()[0] + "; give another: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+$(VENV)/ready-interop: $(VENV)/ready-test
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf]'
+	@touch $@
+
+env: $(VENV)/ready-test  ## only make the environment, .venv, with the package editable and the test extra
+
+demo: env  ## make a scene, export, predict, ingest, compare with the source, draw a picture
+	$(BIN)/python examples/demo.py demo-output
+
+lint: env  ## formatter, linter and type checker
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+
+test: env lint  ## linter, types, and all tests but interoperability and the slow ones
+	$(BIN)/pytest -m 'not interop and not slow' --numprocesses auto --quiet
+
+test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
+
+bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/export.py
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/ingest.py
+
+clean:  ## remove the environment and what the targets made
+	rm -rf $(VENV) demo-output build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
