@@ -6,6 +6,7 @@ foreign input: no text from a file reaches it. Heavy, so pyproj is imported when
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from geotfr.errors import InputError
@@ -18,10 +19,16 @@ __all__ = ["crs_text", "crs_wkt", "same_crs"]
 MAX_TEXT_CHARS = 1 << 20
 """Longest definition that is parsed; the longest real ones have some 10,000 characters."""
 
+AUTHORITIES = ("EPSG", "ESRI", "IAU_2015", "OGC")
+"""Whose codes are written, the first that fits; a code of another authority means little to another
+program."""
+
 QUOTE_CHARS = 60
 """How much of a text that can't be parsed an error repeats."""
 
 
+# A search for a code takes up to 0.5 s, and a stack of scenes asks for the same one again and again.
+@lru_cache(maxsize=64)
 def crs_text(wkt: str) -> str:
     """The shortest text of ``wkt`` that reads back equal; the empty string for none.
 
@@ -82,7 +89,7 @@ def same_crs(one: str, other: str) -> bool:
         return True
     if not one.strip() or not other.strip():
         return False
-    return bool(_parsed(one).equals(_parsed(other), ignore_axis_order=True))
+    return _equal(_parsed(one), _parsed(other))
 
 
 def _parsed(text: str) -> pyproj.CRS:
@@ -100,21 +107,43 @@ def _parsed(text: str) -> pyproj.CRS:
         ) from error
 
 
-def _code(crs: pyproj.CRS) -> str:
-    """``AUTHORITY:CODE`` if the authority's definition equals ``crs``, else the empty string."""
+def _equal(one: pyproj.CRS, other: pyproj.CRS) -> bool:
+    """Whether both are one CRS, but for the order of their axes."""
     import pyproj
     from pyproj.exceptions import CRSError
 
-    # The confidence only ranks candidates: the comparison decides. 20 lets WKT 1, which has no room for an
-    # ensemble of datums or for ranges of use, find its code.
-    found = crs.to_authority(min_confidence=20)
-    if found is None:
-        return ""
+    if one.equals(other, ignore_axis_order=True):
+        return True
+    # pyproj ignores the order of geographic axes only; WKT 1 often has no axes, and EPSG:2193 has northing first.
+    if sorted(axis.direction for axis in one.axis_info) != sorted(axis.direction for axis in other.axis_info):
+        return False
     try:
-        same = pyproj.CRS.from_authority(*found).equals(crs, ignore_axis_order=True)
+        plain = [pyproj.CRS.from_wkt(crs.to_wkt("WKT1_GDAL", output_axis_rule=False)) for crs in (one, other)]
     except CRSError:
-        return ""
-    return ":".join(found) if same else ""
+        return False
+    return bool(plain[0] == plain[1])
+
+
+def _code(crs: pyproj.CRS) -> str:
+    """``AUTHORITY:CODE`` whose definition equals ``crs``, its own code first; the empty string if there is
+    none."""
+    import pyproj
+    from pyproj.exceptions import CRSError
+
+    own = crs.to_json_dict().get("id", {})
+    candidates = [(str(own["authority"]), str(own["code"]))] if own else []
+    for authority in AUTHORITIES:
+        # The confidence only ranks candidates, the comparison decides. 20 lets WKT 1, which has no room for a
+        # datum's ensemble or a range of use, find its code.
+        candidates += [(found.auth_name, found.code) for found in crs.list_authority(authority, min_confidence=20)]
+        for name, code in candidates:
+            try:
+                if name in AUTHORITIES and _equal(pyproj.CRS.from_authority(name, code), crs):
+                    return f"{name}:{code}"
+            except CRSError:
+                continue  # a code that the WKT claims and pyproj's database doesn't know
+        candidates = []
+    return ""
 
 
 def _wkt(crs: pyproj.CRS) -> str:

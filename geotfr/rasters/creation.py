@@ -20,7 +20,6 @@ GTIFF_OPTIONS = frozenset(
         "BIGTIFF",
         "BLOCKXSIZE",
         "BLOCKYSIZE",
-        "COLOR_PROFILE",
         "COMPRESS",
         "COPY_SRC_OVERVIEWS",
         "DISCARD_LSB",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -108,7 +108,7 @@ class GeoTiffSink:
                 sharing=False,
                 **options,
             )
-        refused = [words for words in complaints if "option" in words or "value not recognised" in words]
+        refused = [words for words in complaints.warnings if "option" in words or "value not recognised" in words]
         if refused:
             self.abandon()
             raise UsageError(f"--creation-option: {refused[0].partition(' in ')[2]}")
@@ -124,9 +124,8 @@ class GeoTiffSink:
             If GDAL can't write: no space, a limit of the file's size, a fault of the disk.
         """
         height, width = data.shape[1:]
-        with _gdal(self.path, f"rows {row}-{row + height - 1}: can't be written") as complaints:
+        with _gdal(self.path, f"rows {row}-{row + height - 1}: can't be written"):
             self._dataset.write(data, window=((row, row + height), (col, col + width)))
-        _raise_errors(self.path, complaints)
 
     def close(self) -> None:
         """Write what is left in memory, and close; the first call alone does something.
@@ -134,13 +133,12 @@ class GeoTiffSink:
         Raises
         ------
         OutputError
-            If that fails: much of a file is written no earlier.
+            If that fails: what isn't whole tiles, or is compressed by threads, is written no earlier.
         """
         if self._dataset.closed:
             return
-        with _gdal(self.path, "can't be closed") as complaints:
+        with _gdal(self.path, "can't be closed"):
             self._dataset.close()
-        _raise_errors(self.path, complaints)
 
     def abandon(self) -> None:
         """Close without care for what is left to write: another error is on its way."""
@@ -221,37 +219,48 @@ def _check_sample(dataset: rasterio.io.DatasetReader, name: str, row: int, col: 
 
 
 class _Complaints(logging.Handler):
-    """Keeps what rasterio logs of GDAL's warnings and errors that it doesn't raise."""
+    """Keeps what rasterio logs of GDAL's complaints.
+
+    Attributes
+    ----------
+    warnings
+        GDAL's warnings.
+    errors
+        GDAL's errors, raised by rasterio or not: when a file is closed it raises none.
+    """
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.records: list[logging.LogRecord] = []
+        super().__init__(logging.INFO)
+        self.warnings: list[str] = []
+        self.errors: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-    def __iter__(self) -> Iterator[str]:
-        return (record.getMessage() for record in self.records)
+        words = " ".join(record.getMessage().split())
+        if "signalled an error" in words:
+            self.errors.append(words.partition("msg=")[2].strip("'"))
+        elif record.levelno >= logging.ERROR:
+            self.errors.append(words)
+        elif record.levelno >= logging.WARNING:
+            self.warnings.append(words)
 
 
 @contextmanager
 def _gdal(path: str, failure: str) -> Iterator[_Complaints]:
-    """A call into GDAL: its errors as OutputError, its other complaints kept."""
+    """A call into GDAL whose errors come as OutputError, also those that rasterio logs only."""
     complaints = _Complaints()
     logger = logging.getLogger("rasterio._env")
-    with ExitStack() as stack:
-        stack.enter_context(rasterio.Env(**SINK_ENV))
+    level = logger.level
+    with rasterio.Env(**SINK_ENV):
         logger.addHandler(complaints)
-        stack.callback(logger.removeHandler, complaints)
+        logger.setLevel(logging.INFO)
         try:
             yield complaints
         except (RasterBlockError, ValueError) as error:  # rasterio's own checks of block sizes and nodata
             raise UsageError(f"{path}: {failure}: {gdal_words(error)}") from error
         except GDAL_ERRORS as error:
             raise OutputError(f"{path}: {failure}: {gdal_words(error)}") from error
-
-
-def _raise_errors(path: str, complaints: _Complaints) -> None:
-    errors = [record for record in complaints.records if record.levelno >= logging.ERROR]
-    if errors:
-        raise OutputError(f"{path}: can't be written: {' '.join(errors[0].getMessage().split())}")
+        finally:
+            logger.setLevel(level)
+            logger.removeHandler(complaints)
+    if complaints.errors:
+        raise OutputError(f"{path}: {failure}: {complaints.errors[0]}")
