@@ -301,6 +301,14 @@ def test_case_52_a_record_above_2_gib_is_refused_before_reading(tmp_path: Path, 
     assert not list(out.iterdir())
 
 
+@pytest.mark.parametrize(("patch", "kernel", "code"), [("100000", "1", 2), ("2147483647", "1", 2), ("2", "100000", 13)])
+def test_absurd_sizes_are_refused_before_anything_is_allocated(
+    patch: str, kernel: str, code: int, source: Path, out: Path
+) -> None:
+    assert_refused(export(source, out, "--kernel-size", kernel, patch=patch), code)
+    assert not list(out.iterdir())
+
+
 def test_case_52_a_very_large_record_is_warned_about_in_the_plan(tmp_path: Path, out: Path) -> None:
     path = tmp_path / "wide.tif"
     with rasterio.open(
