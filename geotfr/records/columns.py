@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     FeatureValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8] | list[tuple[bytes, ...]] | None
     Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
 
-__all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_example"]
+__all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_example", "shape_of"]
 
 TEMPLATE_PAYLOAD_BYTES = 1024
 """Longer payloads are checked as fast by a call each."""
 
 PROTOBUF_GROWTH = 14
 """Measured: what a hostile list grows to in memory, for each byte of it."""
+
+
+_KIND_NAMES = {"f": Kind.FLOAT.value, "l": Kind.INT64.value, "q": Kind.INT64.value, "B": Kind.BYTES.value}
 
 
 class DecodingError(Exception):
@@ -63,15 +66,19 @@ class Columns:
 
     def signature(self) -> Signature:
         """Keys, kinds and lengths: equal for columns that fit below each other."""
-        return tuple((key, *_shape(values)) for key, values in self.features.items())
+        return tuple((key, *shape_of(values)) for key, values in self.features.items())
 
 
-def _shape(values: FeatureValues) -> tuple[str, tuple[int, ...]]:
+def shape_of(values: FeatureValues) -> tuple[str, tuple[int, ...]]:
+    """Kind and shape of one record's ``values``: ``float``, ``int64``, ``bytes`` (of one value), ``list`` or ``none``.
+
+    The shape is (length,): of a ``list`` of bytes values their number, of ``none`` nothing.
+    """
     if values is None:
         return "none", ()
     if isinstance(values, list):
-        return "lists", (len(values[0]),)
-    return values.dtype.char, values.shape[1:]
+        return "list", (len(values[0]),)
+    return _KIND_NAMES[values.dtype.char], values.shape[1:]
 
 
 class RecordLayout:

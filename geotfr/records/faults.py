@@ -37,6 +37,17 @@ class Fault:
     problem: str
     hint: str = ""
 
+    def to_dict(self) -> dict[str, str | int | None]:
+        """For JSON."""
+        return {
+            "path": self.path,
+            "record": self.record,
+            "offset": self.offset,
+            "member": self.member,
+            "problem": self.problem,
+            "hint": self.hint,
+        }
+
     def __str__(self) -> str:
         place = ""
         if self.record is not None:

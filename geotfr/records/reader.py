@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from geotfr.errors import LimitError, RecordError
-from geotfr.records.columns import Columns, DecodingError, GrowthError, RecordLayout, decode_example
+from geotfr.records.columns import Columns, DecodingError, GrowthError, RecordLayout, decode_example, shape_of
 from geotfr.records.faults import Fault, ReadReport
 from geotfr.records.framing import BATCH_BYTES, RecordBlocks
 from geotfr.records.layout import FRAME_BYTES, HEADER_BYTES
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["FeatureBatch", "read_features", "read_records"]
+__all__ = ["FeatureBatch", "feature_batches", "read_features", "read_records"]
 
 SMALL_RECORD_BYTES = 4096
 DECODED_BYTES = 256 << 20
@@ -71,6 +71,10 @@ class FeatureBatch:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def shapes(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Key -> (kind, shape of one record's values), see :func:`geotfr.records.columns.shape_of`."""
+        return {key: shape_of(values) for key, values in self.features.items()}
 
 
 def read_records(
@@ -170,22 +174,44 @@ def read_features(
     LimitError
         A record over a limit.
     """
-    wanted = None if names is None else frozenset(names)
     with _opened(path, compression, report) as (stream, used):
-        blocks = RecordBlocks(
+        yield from feature_batches(
             stream,
+            names=names,
             verify_checksums=verify_checksums,
             on_bad_record=on_bad_record,
             max_record_bytes=max_record_bytes,
             batch_bytes=batch_bytes,
             report=used,
         )
-        growth_limit = DECODED_BYTES if max_record_bytes is None else max_record_bytes
-        decoder = _Decoder(stream, blocks, wanted, growth_limit, on_bad_record, used)
-        for block in blocks:
-            for batch in decoder.batches(block):
-                used.records += len(batch.records)
-                yield batch
+
+
+def feature_batches(
+    stream: ByteStream,
+    *,
+    names: Collection[str] | None = None,
+    verify_checksums: bool = True,
+    on_bad_record: BadRecord = "error",
+    max_record_bytes: int | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    report: ReadReport,
+) -> Iterator[FeatureBatch]:
+    """As :func:`read_features`, of a stream that is open."""
+    wanted = None if names is None else frozenset(names)
+    blocks = RecordBlocks(
+        stream,
+        verify_checksums=verify_checksums,
+        on_bad_record=on_bad_record,
+        max_record_bytes=max_record_bytes,
+        batch_bytes=batch_bytes,
+        report=report,
+    )
+    growth_limit = DECODED_BYTES if max_record_bytes is None else max_record_bytes
+    decoder = _Decoder(stream, blocks, wanted, growth_limit, on_bad_record, report)
+    for block in blocks:
+        for batch in decoder.batches(block):
+            report.records += len(batch.records)
+            yield batch
 
 
 @contextmanager

@@ -80,6 +80,8 @@ class ByteStream(ABC):
         ``none``, ``gzip`` or ``zlib``: what the file is.
     file_bytes
         Size of the file.
+    delivered
+        Uncompressed bytes read so far.
     fault
         Why the stream ended early; None while it has not, and at a clean end.
     is_fault_behind_data
@@ -91,6 +93,7 @@ class ByteStream(ABC):
     def __init__(self, path: str, file: BinaryIO, file_bytes: int) -> None:
         self.path = path
         self.file_bytes = file_bytes
+        self.delivered = 0
         self.fault: str | None = None
         self.is_fault_behind_data = False
         self._file = file
@@ -119,6 +122,10 @@ class ByteStream(ABC):
         """Gzip members met so far; None for other files."""
         return None
 
+    def member_places(self) -> list[tuple[int, int]]:
+        """(place in the file, place in the uncompressed stream) of each gzip member met so far."""
+        return []
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -134,7 +141,9 @@ class _PlainStream(ByteStream):
     compression: Compression = "none"
 
     def readinto(self, view: memoryview) -> int:
-        return self._file.readinto(view)  # type: ignore[attr-defined,no-any-return]  # a FileIO
+        got: int = self._file.readinto(view)  # type: ignore[attr-defined]  # a FileIO
+        self.delivered += got
+        return got
 
     def resume(self) -> int | None:
         return None
@@ -176,6 +185,7 @@ class _InflatedStream(ByteStream):
             view[filled : filled + len(part)] = part
             self._chunk = self._chunk[len(part) :]
             filled += len(part)
+        self.delivered += filled
         return filled
 
     @abstractmethod
@@ -290,6 +300,7 @@ class _GzipStream(_InflatedStream):
     def __init__(self, path: str, file: BinaryIO, file_bytes: int) -> None:
         super().__init__(path, file, file_bytes)
         self._starts = array("q")
+        self._heads = array("q")
         self._made = 0
         self._head_at = 0
         self._end_at: int | None = None
@@ -302,6 +313,9 @@ class _GzipStream(_InflatedStream):
     @property
     def member_count(self) -> int | None:
         return len(self._starts)
+
+    def member_places(self) -> list[tuple[int, int]]:
+        return list(zip(self._heads, self._starts, strict=True))
 
     def close(self) -> None:
         if self._threads is not None:
@@ -316,6 +330,7 @@ class _GzipStream(_InflatedStream):
                 data = inflated.result()
                 if data is not None:
                     self._starts.append(self._made)
+                    self._heads.append(position)
                     self._made += len(data)
                     if data:
                         yield data
@@ -343,6 +358,7 @@ class _GzipStream(_InflatedStream):
         what = f"gzip member {len(self._starts)}"
         self._starts.append(self._made)
         self._head_at, self._end_at = self._file.tell(), None
+        self._heads.append(self._head_at)
         self._read_head(what)
         checksum = size = 0
         for piece in self._inflate(what):

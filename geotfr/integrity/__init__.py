@@ -1,0 +1,1 @@
+"""Whether record files are what they should be: look into them, verify them, save what is whole."""

@@ -1,0 +1,73 @@
+"""Write the index of record files, for random access by record number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from geotfr.errors import UsageError
+from geotfr.records.index import idx_path, members_path, scan_index, seek_points, seek_points_path
+from geotfr.storage import atomic_output
+from geotfr.storage.atomic import check_output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    PathLike = str | os.PathLike[str]
+
+__all__ = ["IndexResult", "write_index"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexResult:
+    """The indexes written: for each file its path, its records, and the index files beside it."""
+
+    files: tuple[tuple[str, int, tuple[str, ...]], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "files": [{"path": path, "records": records, "index": list(names)} for path, records, names in self.files]
+        }
+
+    def to_text(self) -> str:
+        """For a person: one line for each file."""
+        return "\n".join(f"{path}: {records} records, {', '.join(names)}" for path, records, names in self.files)
+
+
+def write_index(paths: PathLike | Sequence[PathLike], *, overwrite: bool = False) -> IndexResult:
+    """Write ``FILE.idx`` beside each file, and for gzip files ``FILE.members`` and perhaps ``FILE.gzidx``.
+
+    Every record is checked on the way. A gzip member of more than 32 MiB needs ``indexed_gzip`` (extra ``index``).
+
+    Raises
+    ------
+    RecordError
+        A damaged file; nothing is written for it.
+    OutputError
+        An index can't be written, or exists and ``overwrite`` is False.
+    InputError
+        A zlib file, or ``indexed_gzip`` isn't installed.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise UsageError("no files; name TFRecord files to index")
+    return IndexResult(files=tuple(_write(os.fspath(path), overwrite=overwrite) for path in given))
+
+
+def _write(path: str, *, overwrite: bool) -> tuple[str, int, tuple[str, ...]]:
+    check_output(idx_path(path), overwrite=overwrite)
+    index = scan_index(path)
+    contents: list[tuple[Path, bytes]] = []
+    if index.needs_seek_points:
+        contents.append((seek_points_path(path), seek_points(path)))
+    if index.members is not None:
+        contents.append((members_path(path), index.members_text()))
+    # The last one: without it there is no index.
+    contents.append((idx_path(path), index.idx_text()))
+    for target, content in contents:
+        with atomic_output(target, overwrite=overwrite) as file:
+            file.write(content)
+    return path, len(index), tuple(str(target) for target, _ in contents)

@@ -1,0 +1,405 @@
+"""Records by their number: the index of a file, and random access through it.
+
+``FILE.idx`` has one line ``offset length`` for each record, framing included, in bytes of the uncompressed stream:
+the form that NVIDIA DALI and the ``tfrecord`` package use. A gzip file needs a way to its middle as well:
+``FILE.members`` has a line ``place offset`` for each gzip member (in the file, in the uncompressed stream) and one
+for their ends. Where one member is too large to be inflated for a record, ``FILE.gzidx`` holds the seek points of
+``indexed_gzip``.
+
+An index is trusted as far as it proves itself: every record begins where the last one ends, the last one ends where
+the file does, and a record read through it has the checksums it tells.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import threading
+import zlib
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from geotfr.errors import InputError, MissingInputError, RecordError
+from geotfr.records.crc import masked_crc32c
+from geotfr.records.faults import ReadReport
+from geotfr.records.framing import RecordBlocks
+from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
+from geotfr.records.stream import open_stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    PathLike = str | os.PathLike[str]
+
+__all__ = ["IndexedRecords", "RecordIndex", "read_index", "scan_index", "seek_points"]
+
+LARGEST_MEMBER_BYTES = 32 << 20
+"""Members of more uncompressed bytes get seek points: one record shall not cost the whole file."""
+
+SEEK_SPACING_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex:
+    """Where the records of one file are.
+
+    Attributes
+    ----------
+    offsets, lengths
+        ``(n,) int64``: start and size of each record in the uncompressed stream, framing included.
+    members
+        ``(m + 1, 2) int64``: place of each gzip member in the file and in the uncompressed stream, then the ends of
+        both; None for a plain file.
+    """
+
+    offsets: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    members: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def needs_seek_points(self) -> bool:
+        """Whether a gzip member is too large to be read as a whole."""
+        return self.members is not None and int(np.diff(self.members[:, 1]).max(initial=0)) > LARGEST_MEMBER_BYTES
+
+    def idx_text(self) -> bytes:
+        """The content of ``FILE.idx``."""
+        return _text(self.offsets, self.lengths)
+
+    def members_text(self) -> bytes:
+        """The content of ``FILE.members``; empty for a plain file."""
+        return b"" if self.members is None else _text(self.members[:, 0], self.members[:, 1])
+
+
+def idx_path(path: PathLike) -> Path:
+    """``FILE.idx``."""
+    return Path(f"{os.fspath(path)}.idx")
+
+
+def members_path(path: PathLike) -> Path:
+    """``FILE.members``."""
+    return Path(f"{os.fspath(path)}.members")
+
+
+def seek_points_path(path: PathLike) -> Path:
+    """``FILE.gzidx``."""
+    return Path(f"{os.fspath(path)}.gzidx")
+
+
+def scan_index(path: PathLike) -> RecordIndex:
+    """The index of the file at ``path``, from reading all of it with every checksum.
+
+    Raises
+    ------
+    RecordError
+        A damaged file.
+    InputError
+        A zlib file, which has no way to its middle.
+    """
+    name = os.fspath(path)
+    starts, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    with open_stream(name) as stream:
+        if stream.compression == "zlib":
+            raise InputError(f"{name}: a zlib file has no random access; write it plain or as gzip")
+        for block in RecordBlocks(stream, report=ReadReport()):
+            starts.append(block.starts + block.offset)
+            sizes.append(block.sizes)
+        members = None
+        if stream.compression == "gzip":
+            members = np.array([*stream.member_places(), (stream.file_bytes, stream.delivered)], np.int64)
+    return RecordIndex(np.concatenate(starts), np.concatenate(sizes), members)
+
+
+def read_index(path: PathLike) -> RecordIndex:
+    """The index beside the file at ``path``.
+
+    Raises
+    ------
+    MissingInputError
+        The file or its index isn't there.
+    RecordError
+        The index is torn, or it is one of another file.
+    """
+    name = os.fspath(path)
+    try:
+        file_bytes = Path(name).stat().st_size
+        with Path(name).open("rb") as file:
+            is_gzip = file.read(3) == b"\x1f\x8b\x08"
+    except FileNotFoundError as error:
+        raise MissingInputError(f"{name}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{name}: can't be opened: {error.strerror}") from error
+    offsets, lengths = _columns(idx_path(name))
+    members = None
+    end = file_bytes
+    if is_gzip:
+        heads, made = _columns(members_path(name))
+        if not len(heads) or heads[-1] != file_bytes or (np.diff(heads) <= 0).any() or (np.diff(made) < 0).any():
+            raise _stale(members_path(name), f"it ends at byte {heads[-1] if len(heads) else 0} of {file_bytes}")
+        members = np.stack([heads, made], axis=1)
+        end = int(made[-1])
+    ends = offsets + lengths
+    if (lengths < FRAME_BYTES).any() or not np.array_equal(offsets, np.concatenate([[0], ends[:-1]])[: len(ends)]):
+        raise _stale(idx_path(name), "its records don't follow each other")
+    if (int(ends[-1]) if len(ends) else 0) != end:
+        raise _stale(
+            idx_path(name), f"its last record ends at byte {int(ends[-1]) if len(ends) else 0}, the data at {end}"
+        )
+    return RecordIndex(offsets, lengths, members)
+
+
+def seek_points(path: PathLike) -> bytes:
+    """The content of ``FILE.gzidx``: ``indexed_gzip``'s seek points, a few MiB apart.
+
+    Raises
+    ------
+    InputError
+        ``indexed_gzip`` isn't installed.
+    """
+    out = io.BytesIO()
+    with _indexed_gzip(os.fspath(path), index_file=None) as file:
+        file.build_full_index()
+        file.export_index(fileobj=out)
+    return out.getvalue()
+
+
+class IndexedRecords(Sequence[bytes]):
+    """The payloads of one file by number; may be pickled, and used by several threads and after a fork.
+
+    Parameters
+    ----------
+    path
+        A plain or gzip file.
+    index
+        Its index; None reads the one beside it.
+
+    Attributes
+    ----------
+    locations
+        The index in use.
+
+    Raises
+    ------
+    RecordError
+        The index is torn or stale; on access also where a record isn't what index and checksums say.
+    """
+
+    def __init__(self, path: PathLike, index: RecordIndex | None = None) -> None:
+        self.path = os.fspath(path)
+        self.locations = read_index(path) if index is None else index
+        self._lock = threading.Lock()
+        self._source: _Bytes | None = None
+        self._process = 0
+
+    def __getstate__(self) -> tuple[str, RecordIndex]:
+        return self.path, self.locations
+
+    def __setstate__(self, state: tuple[str, RecordIndex]) -> None:
+        self.__init__(*state)  # type: ignore[misc]  # opened anew where it is unpickled
+
+    def __len__(self) -> int:
+        return len(self.locations)
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"{self.path}: record {number} of {len(self)}")
+        number %= len(self)
+        offset, length = int(self.locations.offsets[number]), int(self.locations.lengths[number])
+        record = self._opened().read(offset, length)
+        payload = record[HEADER_BYTES:-FOOTER_BYTES]
+        head = len(payload).to_bytes(8, "little")
+        framed = head + masked_crc32c(head).to_bytes(4, "little")
+        footer = masked_crc32c(payload).to_bytes(4, "little")
+        if len(record) != length or record[:HEADER_BYTES] != framed or record[-FOOTER_BYTES:] != footer:
+            raise RecordError(
+                f"{self.path}: record {number} at byte {offset}: not the {length} bytes with right checksums that"
+                " the index tells; run 'geotfr verify', and 'geotfr index --overwrite' if the file is good"
+            )
+        return payload
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number in range(len(self)):
+            yield self[number]
+
+    def close(self) -> None:
+        """Close the file; the next access opens it again."""
+        with self._lock:
+            if self._source is not None and self._process == os.getpid():
+                self._source.close()
+            self._source = None
+
+    def __enter__(self) -> IndexedRecords:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Also of an object whose making failed.
+        if getattr(self, "_source", None) is not None:
+            self.close()
+
+    def _opened(self) -> _Bytes:
+        with self._lock:
+            # A descriptor's place is shared across a fork, and seek points are no copies.
+            if self._source is None or self._process != os.getpid():
+                self._source, self._process = _open(self.path, self.locations), os.getpid()
+            return self._source
+
+
+class _Bytes(ABC):
+    """Random access to an uncompressed stream."""
+
+    @abstractmethod
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset``; fewer at the end."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class _PlainBytes(_Bytes):
+    def __init__(self, path: str) -> None:
+        self._descriptor = _open_descriptor(path)
+
+    def read(self, offset: int, length: int) -> bytes:
+        return os.pread(self._descriptor, length, offset)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _MemberBytes(_Bytes):
+    """Inflates whole members, and keeps the last one."""
+
+    def __init__(self, path: str, members: NDArray[np.int64]) -> None:
+        self._path = path
+        self._descriptor = _open_descriptor(path)
+        self._places = members[:, 0].tolist()
+        self._starts = members[:, 1].tolist()
+        self._kept: tuple[int, bytes] = (-1, b"")
+
+    def read(self, offset: int, length: int) -> bytes:
+        # The last of those that begin there: members may be empty.
+        number = bisect_right(self._starts, offset, hi=len(self._starts) - 1) - 1
+        parts = []
+        while length > 0 and 0 <= number < len(self._places) - 1:
+            skip = offset - self._starts[number]
+            part = self._member(number)[skip : skip + length]
+            parts.append(part)
+            offset, length, number = offset + len(part), length - len(part), number + 1
+        return b"".join(parts)
+
+    def _member(self, number: int) -> bytes:
+        kept, data = self._kept
+        if kept == number:
+            return data
+        place = self._places[number]
+        packed = os.pread(self._descriptor, self._places[number + 1] - place, place)
+        size = self._starts[number + 1] - self._starts[number]
+        inflater = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        try:
+            data = inflater.decompress(packed, size + 1)
+        except zlib.error as error:
+            raise _stale(members_path(self._path), f"no member of {size} bytes is at byte {place}") from error
+        if len(data) != size:
+            raise _stale(members_path(self._path), f"the member at byte {place} has {len(data)} bytes, not {size}")
+        # One assignment, so that threads see a number with its own data.
+        self._kept = (number, data)
+        return data
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _SoughtBytes(_Bytes):
+    """Through ``indexed_gzip``, one thread at a time."""
+
+    def __init__(self, path: str) -> None:
+        if not seek_points_path(path).exists():
+            raise MissingInputError(f"{seek_points_path(path)}: no such file; run 'geotfr index {path}'")
+        self._lock = threading.Lock()
+        self._path = path
+        self._file = _indexed_gzip(path, index_file=str(seek_points_path(path)))
+
+    def read(self, offset: int, length: int) -> bytes:
+        with self._lock:
+            try:
+                self._file.seek(offset)
+                return bytes(self._file.read(length))
+            except Exception as error:
+                # Its own errors share no class.
+                raise _stale(seek_points_path(self._path), f"byte {offset} can't be reached: {error}") from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _open(path: str, index: RecordIndex) -> _Bytes:
+    if index.members is None:
+        return _PlainBytes(path)
+    return _SoughtBytes(path) if index.needs_seek_points else _MemberBytes(path, index.members)
+
+
+def _open_descriptor(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError as error:
+        raise MissingInputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: can't be opened: {error.strerror}") from error
+
+
+def _indexed_gzip(path: str, *, index_file: str | None) -> Any:
+    try:
+        library: Any = importlib.import_module("indexed_gzip")
+    except ImportError as error:
+        raise InputError(
+            f"{path}: a gzip member is too large for random access; install geotfr[index] (indexed_gzip), or write"
+            " the file again with geotfr's members"
+        ) from error
+    try:
+        return library.IndexedGzipFile(path, spacing=SEEK_SPACING_BYTES, index_file=index_file, drop_handles=False)
+    except Exception as error:
+        # Its own errors share no class.
+        raise _stale(seek_points_path(path), str(error)) from error
+
+
+def _text(first: NDArray[np.int64], second: NDArray[np.int64]) -> bytes:
+    return "".join(f"{a} {b}\n" for a, b in zip(first.tolist(), second.tolist(), strict=True)).encode()
+
+
+def _columns(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The two columns of an index file."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError as error:
+        raise MissingInputError(f"{path}: no such index; run 'geotfr index' on the record file") from error
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from error
+    fields = text.split()
+    is_whole = len(fields) == 2 * text.count(b"\n") and (not text or text.endswith(b"\n"))
+    # 18 digits fit an int64.
+    if not is_whole or text.translate(None, b"0123456789 \n") or max(map(len, fields), default=0) > 18:
+        raise _stale(path, "it is torn, or no lines of two numbers")
+    numbers = np.array(fields, dtype=bytes).astype(np.int64).reshape(-1, 2)
+    return numbers[:, 0], numbers[:, 1]
+
+
+def _stale(path: Path, problem: str) -> RecordError:
+    return RecordError(f"{path}: the index doesn't fit the file: {problem}; run 'geotfr index --overwrite'")
