@@ -390,3 +390,46 @@ def test_threads_give_the_same_pixels(tmp_path: Path) -> None:
             pixels, valid = read(source)
             np.testing.assert_array_equal(pixels, data)
             np.testing.assert_array_equal(valid, (data != 5).all(axis=0))
+
+
+def test_each_bands_own_mask_masks(tmp_path: Path) -> None:
+    path = write_raster(tmp_path / "x.tif", np.ones((2, 1, 3), np.uint8))
+    masks = np.array([[[255, 0, 255]], [[255, 255, 0]]], np.uint8)
+    with rasterio.open(
+        tmp_path / "x.tif.msk", "w", driver="GTiff", width=3, height=1, count=2, dtype="uint8", transform=NORTH_UP
+    ) as dataset:
+        dataset.write(masks)
+        dataset.update_tags(INTERNAL_MASK_FLAGS_1=0, INTERNAL_MASK_FLAGS_2=0)
+    with rasterio.open(path) as dataset:
+        np.testing.assert_array_equal(dataset.read_masks(), masks)
+    with open_sources([str(path)]) as source:
+        assert source.has_mask
+        assert read(source)[1].tolist() == [[True, False, False]]
+    with open_sources([str(path)], bands=["2"]) as source:
+        assert read(source)[1].tolist() == [[True, True, False]]
+
+
+def test_a_colour_that_means_nodata_masks_where_all_bands_have_it(tmp_path: Path) -> None:
+    path = write_raster(tmp_path / "x.tif", np.array([[[5, 5, 1]], [[7, 1, 7]]], np.uint8))
+    with rasterio.open(path, "r+") as dataset:
+        dataset.update_tags(NODATA_VALUES="5 7")
+    with open_sources([str(path)]) as source:
+        assert read(source)[1].tolist() == [[False, True, True]]
+
+
+def test_scale_offset_and_description_are_told(tmp_path: Path) -> None:
+    path = write_raster(tmp_path / "x.tif", np.ones((2, 2, 2), np.int16), descriptions=("a", None), nodata=-1)
+    with rasterio.open(path, "r+") as dataset:
+        dataset.scales = (0.5, 1)
+        dataset.offsets = (0, -3)
+    first, second = open_sources([str(path)]).bands
+    assert (first.scale, first.offset, first.description, first.nodata) == (0.5, 0, "a", (-1,))
+    assert (second.scale, second.offset, second.description, second.name) == (1, -3, "", "b2")
+
+
+def test_a_nodata_tag_that_the_type_cannot_hold_masks_nothing(tmp_path: Path) -> None:
+    path = write_raster(tmp_path / "x.tif", np.ones((2, 2), np.int16), nodata=-12345)
+    path.write_bytes(path.read_bytes().replace(b"-12345\x00", b"-99999\x00"))
+    source = open_sources([str(path)])
+    assert source.bands[0].nodata == ()
+    assert read(source)[1].all()
