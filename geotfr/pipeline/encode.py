@@ -47,7 +47,7 @@ class ExampleEncoder:
         self.layout = layout
         # A float64 band's default may be beyond float32 and becomes infinite, as its pixels do.
         with np.errstate(over="ignore"):
-            self._fills = [np.float32(clamped_fill(default_value, band.dtype)) for band in bands]
+            self._fills = [float(np.float32(clamped_fill(default_value, band.dtype))) for band in bands]
 
     def encode(self, strip: Strip, positions: NDArray[np.int64], records: NDArray[np.uint8]) -> EncodeCounts:
         """Fill and seal ``records`` ``(n, record_bytes)`` with the ``n`` patches at ``positions`` of the strip.

@@ -28,6 +28,7 @@ from geotfr.storage import OutputSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
@@ -325,7 +326,8 @@ def _run(
         raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
         progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
     ):
-        writer = ShardWriter(outputs, shard_codec)
+        is_size_known = options.compressor == "none" and options.masked_threshold == 1
+        writer = ShardWriter(outputs, shard_codec, shard_bytes=plan.shard_bytes if is_size_known else lambda _: None)
         tally = _write_records(plan, source, writer, options, report, pack=shard_codec.pack)
         named, manifest = _describe(plan, source, options, names, writer, tally)
         files = list(named)

@@ -364,7 +364,7 @@ class _Run:
         found = sum(1 for _ in read_records(self._found.shards, on_bad_record="skip", report=ReadReport()))
         return RecordError(
             f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards; the mixer"
-            f" {self._found.mixer_path} expects {total}; a shard is named twice, or these are the predictions of another"
+            f" {self._found.mixer_path} expects {total}; a shard is named twice, or these belong to another"
             " export"
         )
 

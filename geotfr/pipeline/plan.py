@@ -141,6 +141,11 @@ class ExportPlan:
         """Bytes of all shards before compression."""
         return self.layout.count * self.record_bytes
 
+    def shard_bytes(self, shard: int) -> int:
+        """Bytes of ``shard`` before compression, if no patch is dropped."""
+        records = min(self.records_per_shard, self.layout.count - shard * self.records_per_shard)
+        return records * self.record_bytes
+
     def strip_ranges(self) -> Iterator[tuple[range, range]]:
         """(patch rows, patch columns) of each strip, in the order of the records."""
         layout, strips = self.layout, self.strips

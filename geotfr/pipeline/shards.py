@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from geotfr.records.gzip import ShardCodec, ShardStream
@@ -23,10 +25,16 @@ class WrittenShard:
 
 
 class ShardWriter:
-    """Writes packed chunks to the shards of an output set, one shard after the other."""
+    """Writes packed chunks to the shards of an output set, one shard after the other.
 
-    def __init__(self, outputs: OutputSet, codec: ShardCodec) -> None:
+    ``shard_bytes`` gives a shard's size where that is known before it is written, else None.
+    """
+
+    def __init__(
+        self, outputs: OutputSet, codec: ShardCodec, *, shard_bytes: Callable[[int], int | None] = lambda _: None
+    ) -> None:
         self.shards: list[WrittenShard] = []
+        self._shard_bytes = shard_bytes
         self._outputs = outputs
         self._codec = codec
         self._stream: ShardStream | None = None
@@ -35,7 +43,7 @@ class ShardWriter:
         """Append a packed chunk of ``records`` whole records to ``shard``; the bytes written."""
         if shard == len(self.shards):
             self.finish()
-            self.shards.append(WrittenShard(self._outputs.create()))
+            self.shards.append(WrittenShard(self._outputs.create(expected_bytes=self._shard_bytes(shard))))
             self._stream = self._codec.stream()
         assert self._stream is not None
         assert shard == len(self.shards) - 1

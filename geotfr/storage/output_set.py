@@ -77,9 +77,9 @@ class OutputSet:
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
-    def create(self) -> AtomicFile:
-        """A new file of the set, to be written, finished, and named at :meth:`publish`."""
-        file = AtomicFile(self.folder / f"file {len(self._files)} of the set")
+    def create(self, *, expected_bytes: int | None = None) -> AtomicFile:
+        """A new file of the set, to be written, finished, and named at :meth:`publish`; see :class:`AtomicFile`."""
+        file = AtomicFile(self.folder / f"file {len(self._files)} of the set", expected_bytes=expected_bytes)
         self._files.append(file)
         return file
 
