@@ -11,7 +11,7 @@ import pytest
 from oracle import wire
 from oracle.images import Options, assert_export, expected_export
 from oracle.rasters import write_raster
-from oracle.run import contents, run, run_apart
+from oracle.run import assert_refused, contents, run, run_apart
 
 import geotfr
 
@@ -191,6 +191,16 @@ def test_odd_names_work_on_the_command_line(source: Path, tmp_path: Path) -> Non
         outcome = run("export", source, "--output", f"{folder}/{name}", "--patch-dimensions", "2", "--quiet")
         assert outcome.code == 0, (name, outcome.told)
         assert_export(folder, expected_export([source], Options(patch=(2, 2)), name=name))
+
+
+def test_the_longest_name_that_fits_works_and_a_longer_one_is_refused_at_once(source: Path, tmp_path: Path) -> None:
+    longest = "n" * (255 - len("-manifest.json"))
+    outcome = run("export", source, "--output", tmp_path / longest, "--patch-dimensions", "2", "--quiet")
+    assert outcome.code == 0, outcome.told
+    before = contents(tmp_path)
+    outcome = run("export", source, "--output", tmp_path / f"{longest}n", "--patch-dimensions", "2", "--quiet")
+    assert_refused(outcome, {2, 14})
+    assert contents(tmp_path) == before
 
 
 def test_a_relative_prefix_that_starts_with_a_dash_works(source: Path, tmp_path: Path) -> None:
