@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from oracle import wire
 from oracle.images import Options, assert_export, expected_export
 from oracle.rasters import NORTH_UP, ROTATED, SOUTH_UP, write_raster
 from oracle.run import contents
@@ -32,8 +33,8 @@ EXTREMES: dict[str, list[float]] = {
     "int16": [-32768, -9999, 0, 32767],
     "int32": [-(2**24), -9999, 0, 2**24],
     "uint32": [0, 5, 2**24],
-    "float32": [0, -9999, 1.5, float("nan"), float("inf"), 1e-45, -3.4028234663852886e38],
-    "float64": [0, -9999, 0.1, float("nan"), float("-inf"), 3.0],
+    "float32": [0, -9999, 1.5, -0.0, float("nan"), float("inf"), 1e-45, -3.4028234663852886e38],
+    "float64": [0, -9999, 0.1, -0.0, float("nan"), float("-inf"), 3.0],
 }
 MASKS = ["none", "nodata", "nan", "internal", "external", "alpha", "nodata+internal", "nodata+alpha"]
 
@@ -241,6 +242,41 @@ def test_nodata_given_masks_where_the_file_has_no_tag(tmp_path: Path) -> None:
     out.mkdir()
     geotfr.export_image(source, out / "set", patch_dimensions=2, nodata=5, default_value=99)
     assert_export(out, expected_export([source], Options(patch=(2, 2), nodata=5, default_value=99), name="set"))
+
+
+@settings(max_examples=40, deadline=None)
+@example(names=["b1", None, "b1"])
+@example(names=["a", "a_1", "a"])
+@example(names=[" ", "b1", "B1"])
+@given(
+    names=st.lists(
+        st.one_of(
+            st.none(),
+            st.sampled_from(["a", "a_1", "b1", "b2"]),
+            st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_names_make_features_of_their_own_and_come_back(names: list[str | None]) -> None:
+    import rasterio
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        data = np.arange(len(names) * 4, dtype="float32").reshape(-1, 2, 2)
+        source = write_raster(folder / "scene.tif", data, descriptions=names)
+        geotfr.export_image(source, folder / "set", patch_dimensions=2)
+        (record,) = wire.read_shard(folder / "set.tfrecord.gz")
+        assert [np.asarray(values).tolist() for values in record.values()] == data.reshape(-1, 4).tolist()
+        with rasterio.open(source) as opened:
+            described = opened.descriptions
+        for place, (key, name) in enumerate(zip(record, described, strict=True), 1):
+            wanted = name or f"b{place}"
+            assert key == wanted or key.startswith(f"{wanted}_")
+        geotfr.ingest_predictions(folder / "set.json", folder / "set.tfrecord.gz", folder / "back.tif")
+        with rasterio.open(folder / "back.tif") as back:
+            assert list(back.descriptions) == list(record)
 
 
 @settings(max_examples=20, deadline=None)
