@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import google_crc32c
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from geotfr.errors import InputError, LimitError, RecordError, UsageError
 from geotfr.records.crc import RowCrc, mask, mask_all, masked_crc32c, masked_crc32c_rows
@@ -42,6 +43,9 @@ GROWTH_LIMIT = 64
 GROWTH_FREE_BYTES = 128 << 20
 """By default a compressed file of n bytes may hold records of max(128 MiB, 64 n) bytes: a small file can't ask
 for memory that nothing but itself justifies."""
+
+SCAN_BYTES = 256 << 10
+"""Bytes that are searched for a header at once."""
 
 _FIRST_BYTES = 64 << 10
 _LENGTH = struct.Struct("<Q")
@@ -132,15 +136,14 @@ class RecordBlocks:
         self._record = 0
         self._target = _FIRST_BYTES
         self._is_ended = False
+        self._is_done = False
         self._damaged_member: int | None = None
 
     def __iter__(self) -> Iterator[Block]:
-        while True:
+        while not self._is_done:
             block = self._next_block()
             if block is not None:
                 yield block
-            elif self._is_ended and self._start == self._stop:
-                return
 
     def _next_block(self) -> Block | None:
         """The next block; None where there was a fault, now behind, or the file ended."""
@@ -302,49 +305,54 @@ class RecordBlocks:
             self._find_header()
         else:
             self._drop_rest()
+        self._damaged_member = self._stream.member_at(at)
         self._record += 1
         self._report.add_fault(fault, lost_bytes=self._base + self._start - at)
 
     def _end(self, have: int, part: str) -> None:
         """The stream ended ``have`` bytes into a record, or between records if that is 0."""
         damage = self._stream.fault
-        if damage is not None and self._stream.is_fault_behind_data and self._policy != "error":
-            # A damaged record has told already why its member's checksum is wrong.
-            position = self._base + self._stop
-            if self._stream.member_at(max(position - 1, 0)) != self._damaged_member:
-                self._fault(damage, lost_bytes=0)
-            self._is_ended = self._stream.resume() is None
-            if not self._is_ended:
-                return
-            damage = None
-        if damage is not None:
-            self._fault(damage, lost_bytes=have)
-        elif have:
-            self._fault(f"the file ends {have} bytes into the record, inside its {part}", lost_bytes=have)
+        if damage is None:
+            if have:
+                self._fault(f"the file ends {have} bytes into the record, inside its {part}", lost_bytes=have)
+            self._start = self._stop
+            self._is_done = True
+            return
+        # A damaged record has told already why its member is wrong.
+        last = self._stream.member_at(max(self._base + self._stop - 1, 0))
+        if self._policy == "error" or have or last is None or last != self._damaged_member:
+            self._fault(damage, lost_bytes=0)
+        is_whole = self._stream.is_fault_behind_data
+        missing = self._stream.resume() if is_whole or self._policy == "repair" else None
+        if is_whole and missing is not None:
+            # A record may go on in the next member.
+            self._is_ended = False
+            return
+        self._report.lost_bytes += have
         self._start = self._stop
-        if damage is not None and self._policy == "repair":
-            missing = self._stream.resume()
-            if missing is not None:
-                self._base += missing
-                self._report.lost_bytes += missing
-                self._record += 1 if have or missing else 0
-                self._is_ended = False
-                self._find_header()
+        if missing is None:
+            self._is_done = True
+            return
+        self._base += missing
+        self._report.lost_bytes += missing
+        self._record += 1 if have or missing else 0
+        self._is_ended = False
+        self._find_header()
 
     def _find_header(self) -> None:
         """Move the start to the next place whose 12 bytes prove that a record begins there, or to the end."""
         while self._fill(HEADER_BYTES) >= HEADER_BYTES:
-            window = self._buffer[self._start : self._stop]
+            window = self._buffer[self._start : min(self._stop, self._start + SCAN_BYTES)]
             zero = window == 0
             # No record has 2^32 bytes.
             places = np.flatnonzero(zero[4:-7] & zero[5:-6] & zero[6:-5] & zero[7:-4])
             if len(places):
-                headers = window[places[:, None] + np.arange(HEADER_BYTES)]
+                headers = sliding_window_view(window, HEADER_BYTES)[places]
                 found = masked_crc32c_rows(headers[:, :8]) == headers[:, 8:].copy().view("<u4")[:, 0]
                 if found.any():
                     self._start += int(places[found.argmax()])
                     return
-            self._start = self._stop - HEADER_BYTES + 1
+            self._start += len(window) - HEADER_BYTES + 1
         self._start = self._stop
 
     def _drop_rest(self) -> None:
@@ -352,6 +360,7 @@ class RecordBlocks:
             self._start = self._stop
             self._fill(1)
         self._start = self._stop
+        self._is_done = True
 
     def _fault(self, problem: str, *, lost_bytes: int) -> None:
         fault = self._make_fault(problem, _VERIFY_HINT)
