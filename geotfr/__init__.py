@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         RecordError,
         UsageError,
     )
+    from geotfr.integrity.indexing import write_index
+    from geotfr.integrity.inspect import inspect
+    from geotfr.integrity.repair import repair
+    from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
     from geotfr.pipeline.export import ExportResult, export_image, plan_export
     from geotfr.pipeline.ingest import IngestResult, ingest_predictions
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     )
     from geotfr.records.parse.values import RaggedValue, SparseValue
     from geotfr.records.reader import read_records
+    from geotfr.storage.example_files import write_examples, write_sequence_examples
     from geotfr.storage.mixer_file import write_mixer
 
 __all__ = [
@@ -75,6 +80,7 @@ __all__ = [
     "infer_features",
     "infer_sequence_features",
     "ingest_predictions",
+    "inspect",
     "parse_example",
     "parse_sequence_example",
     "parse_single_example",
@@ -84,7 +90,12 @@ __all__ = [
     "read_manifest",
     "read_mixer",
     "read_records",
+    "repair",
+    "verify",
+    "write_examples",
+    "write_index",
     "write_mixer",
+    "write_sequence_examples",
 ]
 
 _ROOMS = {
@@ -101,7 +112,12 @@ _ROOMS = {
         "RecordError",
         "UsageError",
     ),
+    "geotfr.integrity.indexing": ("write_index",),
+    "geotfr.integrity.inspect": ("inspect",),
+    "geotfr.integrity.repair": ("repair",),
+    "geotfr.integrity.verify": ("verify",),
     "geotfr.mixer": ("Manifest", "Mixer", "read_manifest", "read_mixer"),
+    "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
     "geotfr.pipeline.export": ("ExportResult", "export_image", "plan_export"),
     "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),

@@ -24,6 +24,10 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "export": ("export", "Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine does."),
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
+    "inspect": ("inspect", "Tell what TFRecord files hold."),
+    "verify": ("verify", "Check TFRecord files: framing, checksums, lengths, counts, digests."),
+    "repair": ("repair", "Save the whole records of a damaged file into a new one."),
+    "index": ("index", "Write an index for random access beside each TFRecord file."),
 }
 
 _INTERRUPTED = 130
