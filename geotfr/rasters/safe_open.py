@@ -156,10 +156,11 @@ def _drivers(path: str, head: bytes, allowed: Sequence[str]) -> list[str]:
 
 def _check_side_files(path: str) -> None:
     for suffix in SIDE_FILE_SUFFIXES:
-        side = Path(path + suffix)
-        if side.is_file() and not is_tiff(_head(str(side))):
+        side = path + suffix
+        # os.path: a name of 255 bytes has no side files, and Path.is_file raises for one.
+        if os.path.isfile(side) and not is_tiff(_head(side)):  # noqa: PTH113
             raise InputError(
-                f"{side}: side file of {Path(path).name}, {kind_of(_head(str(side))).words}, not a TIFF; "
+                f"{side}: side file of {Path(path).name}, {kind_of(_head(side)).words}, not a TIFF; "
                 "GDAL would follow it: remove it"
             )
 

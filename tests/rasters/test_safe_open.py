@@ -80,13 +80,20 @@ def test_names_that_look_like_addresses_or_directives_are_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("http:x.tif", "GTIFF_DIR:1:x.tif", "-x.tif", "a b[1]é\n.tif"):
+    for name in ("http:x.tif", "GTIFF_DIR:1:x.tif", "-x.tif", "a b[1]é\n.tif", "x" * 251 + ".tif"):
         write_raster(tmp_path / name, np.full((2, 2), 5, np.uint8))
         with safe_open(name) as dataset:
             assert dataset.read().max() == 5
     for address in ("/vsicurl/http://127.0.0.1:9/x.tif", "http://127.0.0.1:9/x.tif", "/vsimem/x.tif"):
         with pytest.raises(MissingInputError):
             safe_open(address)
+
+
+def test_a_name_that_is_not_utf8_is_one_clear_line(tmp_path: Path, canary: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xff.tif"
+    Path(os.fsdecode(name)).write_bytes(canary.read_bytes())
+    with pytest.raises(InputError, match="can't be opened as GTiff"):
+        safe_open(os.fsdecode(name))
 
 
 def test_a_vrt_named_tif_reads_no_other_file_and_no_network(tmp_path: Path, canary: Path) -> None:
