@@ -54,7 +54,8 @@ class GeoTiffSink:
     creation_options
         See :func:`geotfr.rasters.creation.creation_options`.
     block_yx
-        (rows, columns) of a tile, multiples of 16; fastest when windows cover whole tiles.
+        (rows, columns) of a tile, multiples of 16. Windows that cover whole tiles are fastest, and with one thread
+        their errors come with :meth:`write` already.
     threads
         Threads that compress tiles; they don't change the file's bytes.
 
@@ -64,6 +65,16 @@ class GeoTiffSink:
         For creation options or a nodata value that GDAL doesn't take.
     OutputError
         If the file can't be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from geotfr.grid import GeoBox
+    >>> box = GeoBox(shape_yx=(2, 3), affine=(10.0, 0.0, 500.0, 0.0, -10.0, 800.0), crs="EPSG:32633")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with GeoTiffSink(f"{folder}/x.tif", geobox=box, dtype="uint8", band_names=["class"]) as sink:
+    ...         sink.write(0, 0, np.ones((1, 2, 3), np.uint8))
+    ...     check_raster(f"{folder}/x.tif", geobox=box, dtype="uint8", band_names=["class"])
     """
 
     def __init__(
@@ -115,8 +126,7 @@ class GeoTiffSink:
         self._dataset.descriptions = tuple(band_names)
 
     def write(self, row: int, col: int, data: NDArray[np.generic]) -> None:
-        """Write ``data`` (band, row, column) of the sink's type with its upper-left pixel at (``row``,
-        ``col``).
+        """Write ``data`` (band, row, column), of the sink's type, with its upper-left pixel at ``row`` and ``col``.
 
         Raises
         ------

@@ -317,6 +317,22 @@ def open_sources(
         For a file that isn't there, isn't a raster, has no georeference, complex pixels or another grid.
     UsageError
         For a band that isn't there, or a ``nodata`` that isn't a number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from geotfr.grid import Window
+    >>> from geotfr.rasters.sink import GeoTiffSink
+    >>> box = GeoBox(shape_yx=(2, 3), affine=(10.0, 0.0, 500.0, 0.0, -10.0, 800.0), crs="EPSG:32633")
+    >>> pixels, valid = np.empty((1, 1, 3), np.uint8), np.empty((1, 3), np.bool_)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = f"{folder}/x.tif"
+    ...     with GeoTiffSink(path, geobox=box, dtype="uint8", band_names=["class"], nodata=0) as sink:
+    ...         sink.write(0, 0, np.arange(6, dtype=np.uint8).reshape(1, 2, 3))
+    ...     with open_sources([path]) as source:
+    ...         source.read(Window(row=0, col=0, height=1, width=3), pixels, valid)
+    >>> source.bands[0].name, pixels.tolist(), valid.tolist()
+    ('class', [[[0, 1, 2]]], [[False, True, True]])
     """
     parsed = [parse_source(spec) if isinstance(spec, str) else spec for spec in specs]
     if not parsed:
