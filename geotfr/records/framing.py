@@ -238,9 +238,11 @@ class RecordBlocks:
             checksums = rows[:, 8:12].view("<u4")[:, 0]
             if lengths[1] == lengths[0] and checksums[1] == checksums[0]:
                 same = (lengths == lengths[0]) & (checksums == checksums[0])
-                count = count if same.all() else int(same.argmin())
-                starts = begin + size * np.arange(count, dtype=np.int64)
-                return starts, np.full(count, size, np.int64), True
+                run = count if same.all() else int(same.argmin())
+                # Short runs are walked with all that follows them: each would cost another comparison.
+                if 2 * run >= count:
+                    starts = begin + size * np.arange(run, dtype=np.int64)
+                    return starts, np.full(run, size, np.int64), True
         found = self._walk(begin)
         bounds = np.array(found, np.int64)
         return bounds[:-1], bounds[1:] - bounds[:-1], len(bounds) == 2
