@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Kinds: TypeAlias = Mapping[str, str]
     """Key -> ``float``, ``int64`` or ``bytes`` (``float32`` and ``string`` too)."""
 
-__all__ = ["FeatureValue", "Kinds", "encode_example", "encode_sequence_example", "encode_varints"]
+__all__ = ["FeatureValue", "Kinds", "encode_example", "encode_field", "encode_sequence_example", "encode_varints"]
 
 _LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12", Kind.INT64: b"\x1a"}
 _KIND_NAMES = {
@@ -59,7 +59,7 @@ def encode_example(features: Mapping[str, FeatureValue], *, kinds: Kinds | None 
     >>> encode_example({"ndvi": 0.5}).hex(" ")
     '0a 12 0a 10 0a 04 6e 64 76 69 12 08 12 06 0a 04 00 00 00 3f'
     """
-    return _field(_features(features, _named(kinds)))
+    return encode_field(_features(features, _named(kinds)))
 
 
 def encode_sequence_example(
@@ -93,11 +93,12 @@ def encode_sequence_example(
     for key, steps in feature_lists.items():
         if steps is not None:
             encoded = [
-                _field(_feature(f"{key}, step {number}", each, named.get(key))) for number, each in enumerate(steps)
+                encode_field(_feature(f"{key}, step {number}", each, named.get(key)))
+                for number, each in enumerate(steps)
             ]
             lists.append(_entry(key, b"".join(encoded)))
     # An empty part is left out, as protobuf does.
-    return (_field(entries) if entries else b"") + (_field(b"".join(lists), tag=b"\x12") if lists else b"")
+    return (encode_field(entries) if entries else b"") + (encode_field(b"".join(lists), tag=b"\x12") if lists else b"")
 
 
 def encode_varints(values: NDArray[np.int64]) -> bytes:
@@ -162,9 +163,9 @@ def _feature(key: str, value: FeatureValue, kind: Kind | None) -> bytes:
             return _list(kind, b"")
         if array.dtype != np.uint8:
             raise UsageError(f"feature {key!r} is {array.dtype}, raw bytes are made of uint8; pass array.tobytes()")
-        return _list(kind, _field(array.tobytes()))
+        return _list(kind, encode_field(array.tobytes()))
     packed = _floats(key, array) if kind is Kind.FLOAT else encode_varints(_integers(key, array))
-    return _list(kind, _field(packed) if array.size else b"")
+    return _list(kind, encode_field(packed) if array.size else b"")
 
 
 def _bytes_feature(key: str, values: Sequence[Any], kind: Kind | None) -> bytes:
@@ -176,7 +177,7 @@ def _bytes_feature(key: str, values: Sequence[Any], kind: Kind | None) -> bytes:
         raise UsageError(
             f"feature {key!r} holds a {type(odd).__name__} that fits no list; use numbers alone or text and bytes alone"
         )
-    return _list(Kind.BYTES, b"".join(_field(bytes(value)) for value in encoded))
+    return _list(Kind.BYTES, b"".join(encode_field(bytes(value)) for value in encoded))
 
 
 def _floats(key: str, array: NDArray[Any]) -> bytes:
@@ -202,16 +203,16 @@ def _integers(key: str, array: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _list(kind: Kind, values: bytes) -> bytes:
-    return _field(values, tag=_LIST_TAG[kind])
+    return encode_field(values, tag=_LIST_TAG[kind])
 
 
 def _entry(key: str, value: bytes) -> bytes:
     if not isinstance(key, str):
         raise UsageError(f"the key {key!r} is no text; use the feature's name")
-    return _field(_field(key.encode()) + _field(value, tag=b"\x12"))
+    return encode_field(encode_field(key.encode()) + encode_field(value, tag=b"\x12"))
 
 
-def _field(payload: bytes, *, tag: bytes = b"\x0a") -> bytes:
+def encode_field(payload: bytes, *, tag: bytes = b"\x0a") -> bytes:
     """A length-delimited field; field 1 unless told."""
     length = len(payload)
     head = bytearray(tag)

@@ -38,6 +38,7 @@ from parsing import wire
 
 from geotfr.errors import GeotfrError
 from geotfr.records.parse.example import parse_example, parse_single_example
+from geotfr.records.parse.read import WORTH_A_MATRIX
 
 pytestmark = pytest.mark.interop
 tf = pytest.importorskip("tensorflow")
@@ -275,8 +276,8 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, Spec], list[tuple[bytes, bool]]]:
     made = draw(specs(names=names))
     batch = [draw(serialized(draw(contents(made)))) for _ in range(draw(st.integers(1, 3)))]
     if draw(st.booleans()):
-        # Equal layouts, which geotfr reads as one matrix.
-        batch = batch[:1] * 3
+        # Enough of each layout to be read as a matrix.
+        batch = batch * WORTH_A_MATRIX
     return made, batch
 
 

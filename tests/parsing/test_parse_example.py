@@ -254,7 +254,7 @@ def test_malformed_integers_are_told_whatever_the_size(padding: int) -> None:
     integers = field(3, field(1, b"\xff" * 12 + b"\x01"))
     record = field(1, entry("a", integers) + entry("b", feature(("bytes", [bytes(padding)]))))
     with pytest.raises(RecordError, match="bytes are no Example"):
-        parse_example([record, record], {"a": VarLenFeature(np.int64)})
+        parse_example([record] * 20, {"a": VarLenFeature(np.int64)})
 
 
 CONTENTS = st.fixed_dictionaries(
@@ -273,9 +273,9 @@ ALL = {"f": VarLenFeature(np.float32), "i": VarLenFeature(np.int64), "b": VarLen
 
 @given(st.lists(CONTENTS, min_size=1, max_size=4), st.booleans())
 def test_every_way_of_reading_gives_the_values_written(contents: list[dict[str, Content]], alike: bool) -> None:
-    contents = contents[:1] * 3 if alike else contents
+    contents = contents * read.WORTH_A_MATRIX if alike else contents
     records = [example(each) for each in contents]
-    # A large feature sends the records down the way of large ones; unknown fields send them to protobuf.
+    # Enough alike ones are read as a matrix, unknown fields send records to protobuf, a large feature has them walked.
     walked = [example({**each, "pad": ("bytes", [bytes(read.WALK_FROM_BYTES)])}) for each in contents]
     for batch in (records, [UNKNOWN_FIELDS + record for record in records], walked):
         parsed = parse_example(batch, ALL)
@@ -296,3 +296,33 @@ def test_memoryviews_of_a_larger_buffer_are_records_too() -> None:
     records = [buffer[start : start + len(record)] for start in range(0, len(buffer), len(record))]
     parsed = parse_example(records, {"a": FixedLenFeature([3], np.float32)})
     assert dense(parsed, "a").tolist() == [[0, 1, 2]] * 3
+
+
+def test_records_of_several_layouts_keep_their_order() -> None:
+    # Two orders of keys of one size, a label of one or two bytes, and some odd records in between.
+    contents: list[dict[str, Content]] = []
+    for number in range(200):
+        pairs: list[tuple[str, Content]] = [("a", floats(2)), ("b", ("float", [float(number)]))]
+        pairs.append(("label", ("int64", [number * 3])))
+        contents.append(dict(pairs[:: 1 if number % 3 else -1]))
+    records = [example(each) for each in contents]
+    records[::17] = [UNKNOWN_FIELDS + record for record in records[::17]]
+    specs = {
+        "b": FixedLenFeature([], np.float32),
+        "label": FixedLenFeature([], np.int64),
+        "a": VarLenFeature(np.float32),
+    }
+    parsed = parse_example(records, specs)
+    assert dense(parsed, "b").tolist() == list(range(200))
+    assert dense(parsed, "label").tolist() == list(range(0, 600, 3))
+    assert parsed["a"].values.tolist() == [0, 1] * 200  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("padding", [0, 20_000])
+@pytest.mark.parametrize(
+    "values", [[5, 6], [300, 400], [-1, -2], [2**62, 2**62 + 1], [1, 300, -(2**63)], [2**63 - 1], []]
+)
+def test_integers_of_all_sizes_are_read_exactly(values: list[int], padding: int) -> None:
+    record = example({"i": ("int64", values), "pad": ("bytes", [bytes(padding)])})
+    parsed = parse_example([record] * 20, {"i": FixedLenFeature([len(values)], np.int64)})
+    assert dense(parsed, "i").tolist() == [values] * 20

@@ -1,21 +1,22 @@
 """One key over a whole batch, as flat arrays: what every spec is then made of.
 
-A column is filled in one of two ways, with the same result: from a matrix of equal records
-(:func:`from_matrix`), or record by record (:class:`Collector`), where a record is either walked or parsed by
-protobuf. Both gather the packed bytes first and decode them once.
+A column is filled in one of two ways, with the same result: from a matrix of records of one layout
+(:func:`from_matrix`), or record by record (:class:`Collector`), where a record is either walked or parsed by protobuf.
+:func:`merged` puts the columns of several layouts into the batch's order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from geotfr.records.encode import encode_field
 from geotfr.records.layout import Kind
-from geotfr.records.parse.specs import array_of
+from geotfr.records.messages import example_class
+from geotfr.records.parse.specs import array_dtype, array_of
 from geotfr.records.parse.walk import Place
-from geotfr.records.wire import decode_varints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,16 +26,18 @@ if TYPE_CHECKING:
     from geotfr.records.parse.batch import Batch
     from geotfr.records.parse.walk import Section
 
-__all__ = ["Collector", "Column", "MalformedVarintError", "from_matrix"]
+    Piece: TypeAlias = bytes | memoryview
+    Row: TypeAlias = tuple[bool, Sequence[Piece]]
+    """Whether a feature is there with a kind, and its pieces."""
+
+__all__ = ["Collector", "Column", "from_matrix", "integers", "merged"]
+
+LARGE_PIECE_BYTES = 4096
+"""From this mean size on, pieces are copied one by one."""
+
 
 _ONEOF = {Kind.BYTES: "bytes_list", Kind.FLOAT: "float_list", Kind.INT64: "int64_list"}
-# Field 1, length-delimited.
-_PACKED_TAG = 0x0A
 _KIND_OF = {name: kind for kind, name in _ONEOF.items()}
-
-
-class MalformedVarintError(ValueError):
-    """Packed integers that no writer makes; protobuf says of which record and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,50 +71,115 @@ class Column:
     listed: NDArray[np.bool_]
 
 
-def _numbers(
-    kind: Kind, packed: bytearray | NDArray[np.uint8], sizes: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Values and counts of rows whose packed bytes have ``sizes``."""
-    if kind is Kind.FLOAT:
-        return np.frombuffer(packed, "<f4").astype(np.float32, copy=False), sizes // 4
-    data = np.frombuffer(packed, np.uint8)
-    values = decode_varints(data)
-    if values is None:
-        raise MalformedVarintError
-    ends = np.flatnonzero(data < 0x80) + 1
-    stops = np.searchsorted(ends, np.cumsum(sizes), side="right")
-    return values, np.diff(stops, prepend=0)
+def integers(packed: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    """The int64 values of packed varints; None where they are malformed.
+
+    >>> integers(np.array([5, 0xAC, 0x02], np.uint8)).tolist()
+    [5, 300]
+    """
+    ends = packed < 0x80
+    count = int(np.count_nonzero(ends))
+    if count == len(packed):
+        return packed.astype(np.int64)
+    if count == 0 or not ends[-1]:
+        return None
+    width, rest = divmod(len(packed), count)
+    if not rest and width < 10 and ends[width - 1 :: width].all():
+        # Numbers of like size: the septets of one place are a column.
+        septets = packed.reshape(count, width)
+        values = septets[:, 0].astype(np.int64) & 0x7F
+        for place in range(1, width):
+            values |= (septets[:, place].astype(np.int64) & 0x7F) << 7 * place
+        return values
+    return _integers_by_protobuf(packed)
 
 
-def from_matrix(records: bytes, count: int, found: Sequence[Place] | None, kind: Kind, *, is_list: bool) -> Column:
-    """The column of ``count`` records of one layout, given the places in it; None: they lack the key."""
-    size = len(records) // count
+def _integers_by_protobuf(packed: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    """The same for numbers of all sizes: protobuf's loop in C is faster than numpy's many passes."""
+    from google.protobuf.message import DecodeError
+
+    make = type(cast(Any, example_class()()).features.feature[""].int64_list)
+    try:
+        return np.array(make.FromString(encode_field(packed.tobytes())).value, np.int64)
+    except DecodeError:
+        return None
+
+
+def from_matrix(
+    matrix: NDArray[np.uint8], found: Sequence[Place] | None, kind: Kind, *, is_list: bool
+) -> Column | None:
+    """The column of records of one layout, given the places in it.
+
+    Parameters
+    ----------
+    matrix
+        ``(records, size) uint8``, contiguous.
+    found
+        The features in each record; None: they lack the key.
+    kind, is_list
+        What the column is to hold.
+
+    Returns
+    -------
+    Column or None
+        None where integers are malformed.
+    """
+    count, size = matrix.shape
     places = found if found is not None else () if is_list else (Place(None, ()),)
-    rows = len(places)
+    spans = [span for place in places for span in place.spans]
     sizes = np.array([sum(stop - start for start, stop in place.spans) for place in places], np.int64)
+    counts = np.tile(sizes // 4, count)
     if kind is Kind.BYTES:
-        spans = [span for place in places for span in place.spans]
+        records = matrix.tobytes()
         offsets = range(0, len(records), size)
         values = array_of(kind, [records[at + start : at + stop] for at in offsets for start, stop in spans])
         counts = np.tile(np.array([len(place.spans) for place in places], np.int64), count)
     elif kind is Kind.FLOAT:
         gathered = np.empty((count, int(sizes.sum()) // 4), np.float32)
         position = 0
-        for start, stop in (span for place in places for span in place.spans):
+        for start, stop in spans:
             width = (stop - start) // 4
-            view = np.ndarray((count, width), "<f4", records, start, (size, 4))
+            view = np.ndarray((count, width), "<f4", matrix.data, start, (size, 4))
             gathered[:, position : position + width] = view
             position += width
-        values, counts = gathered.reshape(-1), np.tile(sizes // 4, count)
+        values = gathered.reshape(-1)
     else:
-        matrix = np.frombuffer(records, np.uint8).reshape(count, size)
-        parts = [matrix[:, start:stop] for place in places for start, stop in place.spans]
-        packed = np.concatenate(parts, axis=1) if parts else matrix[:, :0]
-        values, counts = _numbers(kind, np.ascontiguousarray(packed).reshape(-1), np.tile(sizes, count))
+        parts = [matrix[:, start:stop] for start, stop in spans]
+        packed = (np.concatenate(parts, axis=1) if parts else matrix[:, :0]).reshape(-1)
+        decoded = integers(packed)
+        if decoded is None:
+            return None
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(packed < 0x80)))
+        values, counts = decoded, np.diff(ends[np.cumsum(np.tile(sizes, count))], prepend=0)
     present = np.tile(np.array([place.kind is not None for place in places], np.bool_), count)
-    steps = np.full(count, rows, np.int64)
+    steps = np.full(count, len(places), np.int64)
     listed = np.full(count, found is not None) if is_list else present
     return Column(kind=kind, values=values, counts=counts, present=present, steps=steps, listed=listed)
+
+
+def merged(columns: Sequence[Column], back: NDArray[np.intp]) -> Column:
+    """One column from those of parts of a batch.
+
+    ``back`` ``(records)`` is where each record of the batch stands in the parts, one after the other.
+    """
+    steps = np.concatenate([column.steps for column in columns])
+    counts = np.concatenate([column.counts for column in columns])
+    rows = _spread((np.cumsum(steps) - steps)[back], steps[back])
+    values = _spread((np.cumsum(counts) - counts)[rows], counts[rows])
+    return Column(
+        kind=columns[0].kind,
+        values=np.concatenate([column.values for column in columns])[values],
+        counts=counts[rows],
+        present=np.concatenate([column.present for column in columns])[rows],
+        steps=steps[back],
+        listed=np.concatenate([column.listed for column in columns])[back],
+    )
+
+
+def _spread(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """start, start + 1, ... of each run, one run after the other."""
+    offsets = np.cumsum(counts) - counts
+    return np.repeat(starts - offsets, counts) + np.arange(int(counts.sum()), dtype=np.int64)
 
 
 class Collector:
@@ -123,33 +191,39 @@ class Collector:
         self._batch = batch
         self._cast = cast
         self._is_list = section == "feature_lists"
-        # Bytes: the values. Numbers: each row's packed bytes.
-        self._pieces: list[bytes | memoryview] = []
-        # Bytes: values per row. Numbers: packed bytes per row.
+        # Bytes: the values. Numbers: their bytes, in the column's dtype.
+        self._pieces: list[Piece] = []
+        # Bytes: values per row. Numbers: bytes per row.
         self._sizes: list[int] = []
         self._present: list[bool] = []
         self._steps: list[int] = []
         self._listed: list[bool] = []
 
-    def takes(self, places: Sequence[Place]) -> bool:
-        """Whether walked features are of this kind, so that :meth:`add_places` may be called."""
-        return all(place.kind is self.kind or place.kind is None for place in places)
+    def prepared(self, record: memoryview, places: Sequence[Place] | None) -> Sequence[Row] | None:
+        """The rows of a walked record, for :meth:`add_rows`; None where only protobuf can tell what is wrong with it.
 
-    def add_places(self, record: memoryview, places: Sequence[Place] | None) -> None:
-        """The next record, walked; None: it lacks the key."""
+        ``places`` is None for a record that lacks the key.
+        """
         if places is None:
-            self._start(0 if self._is_list else 1, listed=False)
-            if not self._is_list:
-                self._add_row(False, 0)
-            return
-        self._start(len(places), listed=True)
+            return () if self._is_list else ((False, ()),)
+        if not all(place.kind in (self.kind, None) for place in places):
+            return None
+        rows: list[Row] = []
         for place in places:
-            if self.kind is Kind.BYTES:
-                self._pieces += [bytes(record[start:stop]) for start, stop in place.spans]
-                self._add_row(place.kind is not None, len(place.spans))
-            else:
-                self._pieces += [record[start:stop] for start, stop in place.spans]
-                self._add_row(place.kind is not None, sum(stop - start for start, stop in place.spans))
+            pieces: list[Piece] = [record[start:stop] for start, stop in place.spans]
+            if self.kind is Kind.INT64 and pieces:
+                values = integers(np.frombuffer(pieces[0], np.uint8))
+                if values is None:
+                    return None
+                pieces = [values.data]
+            rows.append((place.kind is not None, pieces))
+        return rows
+
+    def add_rows(self, rows: Sequence[Row], *, listed: bool) -> None:
+        """The next record, walked."""
+        self._start(len(rows), listed=listed)
+        for present, pieces in rows:
+            self._add_row(present, [bytes(piece) for piece in pieces] if self.kind is Kind.BYTES else pieces)
 
     def add_message(self, number: int, message: Any) -> None:
         """The next record, as the protobuf message that holds the key's map."""
@@ -165,12 +239,12 @@ class Collector:
 
     def column(self) -> Column:
         """The column, when all records are in."""
+        dtype = array_dtype(self.kind)
         sizes = np.array(self._sizes, np.int64)
         if self.kind is Kind.BYTES:
             values, counts = array_of(self.kind, self._pieces), sizes
         else:
-            # A bytearray, for results that can be written to.
-            values, counts = _numbers(self.kind, bytearray().join(self._pieces), sizes)
+            values, counts = _joined(self._pieces).view(dtype), sizes // dtype.itemsize
         present = np.array(self._present, np.bool_)
         listed = np.array(self._listed, np.bool_) if self._is_list else present
         steps = np.array(self._steps, np.int64)
@@ -180,25 +254,26 @@ class Collector:
         self._steps.append(rows)
         self._listed.append(listed)
 
-    def _add_row(self, present: bool, size: int) -> None:
+    def _add_row(self, present: bool, pieces: Sequence[Piece]) -> None:
         self._present.append(present)
-        self._sizes.append(size)
+        self._pieces += pieces
+        is_bytes = self.kind is Kind.BYTES
+        self._sizes.append(len(pieces) if is_bytes else sum(memoryview(piece).nbytes for piece in pieces))
 
     def _add_feature(self, number: int, feature: Any, step: int | None) -> None:
         found = None if feature is None else feature.WhichOneof("kind")
         if found is None:
-            self._add_row(False, 0)
+            self._add_row(False, ())
             return
         if _KIND_OF[found] is not self.kind:
             feature = self._converted(number, feature, _KIND_OF[found], step)
         values = getattr(feature, _ONEOF[self.kind])
         if self.kind is Kind.BYTES:
-            self._pieces += values.value
-            self._add_row(True, len(values.value))
+            self._add_row(True, values.value)
+        elif self.kind is Kind.INT64:
+            self._add_row(True, (np.array(values.value, np.int64).data,))
         else:
-            packed = _packed(values)
-            self._pieces.append(packed)
-            self._add_row(True, len(packed))
+            self._add_row(True, (_packed_floats(values),))
 
     def _converted(self, number: int, feature: Any, found: Kind, step: int | None) -> Any:
         """The feature with its numbers as the wanted kind, where ``cast`` allows it."""
@@ -223,24 +298,28 @@ class Collector:
         return converted
 
 
-def _packed(values: Any) -> memoryview:
-    """The packed numbers of a FloatList or Int64List message: its own encoding without tag and length."""
-    count = len(values.value)
-    if count == 0:
-        return memoryview(b"")
-    for _ in range(2):
-        encoded = values.SerializeToString()
-        start = 1
-        length = shift = 0
-        while True:
-            byte = encoded[start]
-            start += 1
-            length |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        if encoded[0] == _PACKED_TAG and start + length == len(encoded):
-            break
-        # What follows are fields that geotfr doesn't know; without them the list is the one packed chunk.
+def _packed_floats(values: Any) -> memoryview:
+    """The packed values of a FloatList message: the end of its own encoding, so that no bit changes on the way."""
+    size = 4 * len(values.value)
+    encoded = values.SerializeToString()
+    tag_and_length = 1 + (size.bit_length() + 6) // 7
+    if len(encoded) != tag_and_length + size:
+        # Not the one packed chunk alone: there are fields that geotfr doesn't know, or no values.
         values.DiscardUnknownFields()
-    return memoryview(encoded)[start:]
+        encoded = values.SerializeToString()
+    return memoryview(encoded)[len(encoded) - size :]
+
+
+def _joined(pieces: Sequence[Piece]) -> NDArray[np.uint8]:
+    """The bytes of all pieces, in an array that can be written to."""
+    total = sum(memoryview(piece).nbytes for piece in pieces)
+    if total < LARGE_PIECE_BYTES * len(pieces):
+        return np.frombuffer(bytearray().join(pieces), np.uint8)
+    # numpy asks for huge pages, which halves the time of large copies.
+    out = np.empty(total, np.uint8)
+    position = 0
+    for piece in pieces:
+        source = np.frombuffer(piece, np.uint8)
+        out[position : position + len(source)] = source
+        position += len(source)
+    return out

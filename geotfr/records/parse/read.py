@@ -1,8 +1,8 @@
 """From serialized records to columns, by the fastest way that their layout allows.
 
-Records of one export are alike. Small ones that share one layout are joined into a matrix, and a key is a few
-of its columns. Large ones are walked, so that their values are copied once. All others are parsed by
-protobuf.
+Records of one writer are alike. Small ones are sorted by size and layout; those of one layout are joined into a matrix,
+and a key is a few of its columns. Large ones are walked, so that their values are copied once. What fits neither is
+parsed by protobuf.
 """
 
 from __future__ import annotations
@@ -11,24 +11,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geotfr.records.parse.columns import Collector, Column, MalformedVarintError, from_matrix
+from geotfr.records.parse.columns import Collector, Column, from_matrix, merged
 from geotfr.records.parse.walk import Place, Section, Walked, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from geotfr.records.layout import Kind
     from geotfr.records.parse.batch import Batch
 
     Wanted = Mapping[tuple[Section, str], Kind]
+    Columns = dict[tuple[Section, str], Column]
 
 __all__ = ["read_columns"]
 
 WALK_FROM_BYTES = 8192
 """From this size of a record on, walking it in Python costs less than protobuf's copies of its values."""
 
+WORTH_A_MATRIX = 16
+"""Records of one layout from which on learning the layout pays."""
 
-def read_columns(batch: Batch, wanted: Wanted, *, cast: bool = False) -> dict[tuple[Section, str], Column]:
+MAX_LAYOUTS = 8
+"""Layouts tried per size of record; the rest goes record by record."""
+
+
+def read_columns(batch: Batch, wanted: Wanted, *, cast: bool = False) -> Columns:
     """The wanted columns of all records in the batch.
 
     Raises
@@ -36,45 +45,80 @@ def read_columns(batch: Batch, wanted: Wanted, *, cast: bool = False) -> dict[tu
     RecordError
         A record that is no such message, or a feature of another kind than wanted.
     """
-    try:
-        columns = _by_matrix(batch, wanted)
-        return _by_record(batch, wanted, cast=cast, walking=True) if columns is None else columns
-    except MalformedVarintError:
-        return _by_record(batch, wanted, cast=cast, walking=False)
+    sizes = np.fromiter(map(len, batch.records), np.int64, len(batch.records))
+    parts: list[tuple[NDArray[np.intp], Columns]] = []
+    left = np.ones(len(sizes), np.bool_)
+    for members in _of_one_size(sizes):
+        if sizes[members[0]] <= WALK_FROM_BYTES and len(members) >= WORTH_A_MATRIX:
+            for taken, columns in _by_layout(batch, members, wanted):
+                parts.append((taken, columns))
+                left[taken] = False
+    rest = np.flatnonzero(left)
+    if rest.size or not parts:
+        parts.append((rest, _by_record(batch, rest.tolist(), wanted, cast=cast)))
+    if len(parts) == 1:
+        return parts[0][1]
+    back = np.argsort(np.concatenate([taken for taken, _ in parts]))
+    return {where: merged([columns[where] for _, columns in parts], back) for where in wanted}
 
 
-def _by_matrix(batch: Batch, wanted: Wanted) -> dict[tuple[Section, str], Column] | None:
-    """The columns of small records that all have the first one's layout; None for any other batch."""
-    records = batch.records
-    count = len(records)
-    if count < 2 or len(records[0]) > WALK_FROM_BYTES or any(len(record) != len(records[0]) for record in records):
-        return None
-    first = walk(memoryview(records[0]), is_sequence=batch.is_sequence)
-    if first is None or not all(_agrees(first, where, kind) for where, kind in wanted.items()):
-        return None
-    joined = b"".join(records)
-    matrix = np.frombuffer(joined, np.uint8).reshape(count, -1)
-    for start, head in first.heads:
-        if not (matrix[:, start : start + len(head)] == np.frombuffer(head, np.uint8)).all():
-            return None
-    return {
-        where: from_matrix(joined, count, first.places.get(where), kind, is_list=where[0] == "feature_lists")
-        for where, kind in wanted.items()
-    }
+def _of_one_size(sizes: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """The numbers of the records of each size."""
+    if not sizes.size:
+        return []
+    order = np.argsort(sizes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1)
 
 
-def _agrees(walked: Walked, where: tuple[Section, str], kind: Kind) -> bool:
-    return all(place.kind in (kind, None) for place in walked.places.get(where, ()))
+def _by_layout(batch: Batch, numbers: NDArray[np.intp], wanted: Wanted) -> Iterator[tuple[NDArray[np.intp], Columns]]:
+    """The columns of records of one size, one part for each layout among them; odd records are left out."""
+    is_all = len(numbers) == len(batch.records)
+    joined = b"".join(batch.records if is_all else [batch.records[number] for number in numbers.tolist()])
+    matrix = np.frombuffer(joined, np.uint8).reshape(len(numbers), -1)
+    for _ in range(MAX_LAYOUTS):
+        if len(numbers) < WORTH_A_MATRIX:
+            return
+        walked = walk(memoryview(matrix[0]), is_sequence=batch.is_sequence)
+        fits = np.zeros(len(numbers), np.bool_) if walked is None else _fitting(walked, matrix)
+        if walked is not None and _agrees(walked, wanted):
+            alike = matrix if fits.all() else matrix[fits]
+            columns = {
+                where: from_matrix(alike, walked.places.get(where), kind, is_list=where[0] == "feature_lists")
+                for where, kind in wanted.items()
+            }
+            whole = {where: column for where, column in columns.items() if column is not None}
+            if len(whole) == len(wanted):
+                yield numbers[fits], whole
+        # At least the first record goes, so that an odd one doesn't stand in the others' way.
+        fits[0] = True
+        numbers, matrix = numbers[~fits], matrix[~fits]
 
 
-def _by_record(batch: Batch, wanted: Wanted, *, cast: bool, walking: bool) -> dict[tuple[Section, str], Column]:
+def _fitting(walked: Walked, matrix: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which rows have the walked record's places."""
+    fits = np.ones(len(matrix), np.bool_)
+    for start, head in walked.heads:
+        same = matrix[:, start : start + len(head)] == np.frombuffer(head, np.uint8)
+        # Mostly all are; asking row by row takes ten times as long.
+        if not same.all():
+            fits &= same.all(axis=1)
+    return fits
+
+
+def _agrees(walked: Walked, wanted: Wanted) -> bool:
+    """Whether the features are of the kinds that are wanted."""
+    return all(place.kind in (kind, None) for where, kind in wanted.items() for place in walked.places.get(where, ()))
+
+
+def _by_record(batch: Batch, numbers: Sequence[int], wanted: Wanted, *, cast: bool) -> Columns:
     collectors = [Collector(batch, *where, kind, cast=cast) for where, kind in wanted.items()]
-    walked: Walked | None = None
-    for number, record in enumerate(batch.records):
-        view = memoryview(record)
-        if walking and len(view) > WALK_FROM_BYTES:
-            if walked is None or not walked.fits(view):
-                walked = walk(view, is_sequence=batch.is_sequence)
+    known: list[Walked] = []
+    for number in numbers:
+        view = memoryview(batch.records[number])
+        if len(view) > WALK_FROM_BYTES:
+            walked = next((layout for layout in known if layout.fits(view)), None)
+            if walked is None and (walked := walk(view, is_sequence=batch.is_sequence)) is not None:
+                known = [walked, *known[: MAX_LAYOUTS - 1]]
             if walked is not None and _add_walked(collectors, view, walked):
                 continue
         message = batch.message(number)
@@ -85,10 +129,11 @@ def _by_record(batch: Batch, wanted: Wanted, *, cast: bool, walking: bool) -> di
 
 
 def _add_walked(collectors: list[Collector], record: memoryview, walked: Walked) -> bool:
-    """Add a walked record to all columns; False, with nothing added, where a kind is not the wanted one."""
+    """Add a walked record to all columns; False, with nothing added, where protobuf has to judge it."""
     found: list[tuple[Place, ...] | None] = [walked.places.get(each.where) for each in collectors]
-    if not all(places is None or each.takes(places) for each, places in zip(collectors, found, strict=True)):
+    rows = [each.prepared(record, places) for each, places in zip(collectors, found, strict=True)]
+    if any(each is None for each in rows):
         return False
-    for collector, places in zip(collectors, found, strict=True):
-        collector.add_places(record, places)
+    for collector, places, prepared in zip(collectors, found, rows, strict=True):
+        collector.add_rows(prepared or (), listed=places is not None)
     return True
