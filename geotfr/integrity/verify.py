@@ -235,7 +235,7 @@ def _expected(inputs: Inputs) -> int | None:
 
 
 def _difference(first: dict[str, tuple[str, tuple[int, ...]]], shapes: dict[str, tuple[str, tuple[int, ...]]]) -> str:
-    """What distinguishes a record from the first one of its set."""
+    """What distinguishes a record from the first one of its set, the order of keys aside: it differs by writer."""
     for key, (kind, shape) in first.items():
         if key not in shapes:
             return f"the feature {key!r} is missing; the first record has {', '.join(first)}"
@@ -245,10 +245,8 @@ def _difference(first: dict[str, tuple[str, tuple[int, ...]]], shapes: dict[str,
                 f"the feature {key!r} has {_length(other)} values of kind {other_kind}, the first record"
                 f" {_length(shape)} of kind {kind}"
             )
-    added = [key for key in shapes if key not in first]
-    if added:
-        return f"the feature {added[0]!r} is not in the first record, which has {', '.join(first)}"
-    return f"the features stand in the order {', '.join(shapes)}, in the first record {', '.join(first)}"
+    added = next(key for key in shapes if key not in first)
+    return f"the feature {added!r} is not in the first record, which has {', '.join(first)}"
 
 
 def _length(shape: tuple[int, ...]) -> int:
