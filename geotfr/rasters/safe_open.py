@@ -7,15 +7,18 @@ and given to GDAL as the only one; side files that GDAL opens on its own are che
 
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rasterio
+import rasterio._base
 from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
@@ -32,6 +35,7 @@ __all__ = [
     "GDAL_ERRORS",
     "GDAL_OPTIONS",
     "gdal_words",
+    "hush_libtiff",
     "quiet_georeference",
     "raster_env",
     "safe_open",
@@ -73,6 +77,17 @@ def raster_env(*, cache_bytes: int = DEFAULT_CACHE_BYTES) -> Iterator[None]:
         yield
 
 
+@cache
+def hush_libtiff() -> None:
+    """Keep libtiff from writing to stderr, for the rest of the process: GDAL's errors say the same.
+
+    GDAL gives each file a handler of its own, but reports a failed read or write of the disk to libtiff's default one,
+    which prints. The symbol is looked for in what rasterio has loaded; where GDAL hides it, nothing changes.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(rasterio._base.__file__).TIFFSetErrorHandler(None)
+
+
 @contextmanager
 def quiet_georeference() -> Iterator[None]:
     """A context without rasterio's warning of a missing georeference: whoever opens a raster checks that."""
@@ -103,6 +118,7 @@ def safe_open(
     InputError
         If it is something else than an allowed raster, or names other files as its overviews or mask.
     """
+    hush_libtiff()
     text = os.fspath(path)
     head = _head(text)
     drivers = _drivers(text, head, allow_drivers)

@@ -21,7 +21,7 @@ from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.grid import Window
 from geotfr.grid.crs import crs_text, crs_wkt, same_crs
 from geotfr.rasters import creation
-from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, quiet_georeference, safe_open
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference, safe_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +34,10 @@ __all__ = ["GeoTiffSink", "check_raster"]
 
 # No side file: it would stay at the temporary name when the raster is renamed.
 SINK_ENV = {"GDAL_PAM_ENABLED": "NO"}
+
+
+DISK_HINT = "; is the disk full, or a limit of file sizes reached?"
+"""GDAL's words tell the scan line and not the cause."""
 
 
 class GeoTiffSink:
@@ -102,6 +106,7 @@ class GeoTiffSink:
             threads=threads,
         )
         wkt = crs_wkt(geobox.crs)
+        hush_libtiff()
         # rasterio would open an existing file, by any driver that takes it, to delete it.
         Path(self.path).unlink(missing_ok=True)
         with _gdal(self.path, "can't be made") as complaints, quiet_georeference():
@@ -134,7 +139,7 @@ class GeoTiffSink:
             If GDAL can't write: no space, a limit of the file's size, a fault of the disk.
         """
         height, width = data.shape[1:]
-        with _gdal(self.path, f"rows {row}-{row + height - 1}: can't be written"):
+        with _gdal(self.path, f"rows {row}-{row + height - 1} can't be written", DISK_HINT):
             self._dataset.write(data, window=((row, row + height), (col, col + width)))
 
     def close(self) -> None:
@@ -147,7 +152,7 @@ class GeoTiffSink:
         """
         if self._dataset.closed:
             return
-        with _gdal(self.path, "can't be closed"):
+        with _gdal(self.path, "what was left can't be written", DISK_HINT):
             self._dataset.close()
 
     def abandon(self) -> None:
@@ -255,22 +260,24 @@ class _Complaints(logging.Handler):
 
 
 @contextmanager
-def _gdal(path: str, failure: str) -> Iterator[_Complaints]:
+def _gdal(path: str, failure: str, advice: str = "") -> Iterator[_Complaints]:
     """A call into GDAL whose errors come as OutputError, also those that rasterio logs only."""
     complaints = _Complaints()
     logger = logging.getLogger("rasterio._env")
-    level = logger.level
+    level, propagate = logger.level, logger.propagate
     with rasterio.Env(**SINK_ENV):
         logger.addHandler(complaints)
         logger.setLevel(logging.INFO)
+        logger.propagate = False  # what an error says is told once, by the error
         try:
             yield complaints
         except (RasterBlockError, ValueError) as error:  # rasterio's own checks of block sizes and nodata
             raise UsageError(f"{path}: {failure}: {gdal_words(error)}") from error
         except GDAL_ERRORS as error:
-            raise OutputError(f"{path}: {failure}: {gdal_words(error)}") from error
+            raise OutputError(f"{path}: {failure}: {gdal_words(error)}{advice}") from error
         finally:
             logger.setLevel(level)
+            logger.propagate = propagate
             logger.removeHandler(complaints)
     if complaints.errors:
-        raise OutputError(f"{path}: {failure}: {complaints.errors[0]}")
+        raise OutputError(f"{path}: {failure}: {complaints.errors[0]}{advice}")

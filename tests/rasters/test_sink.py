@@ -205,6 +205,8 @@ def test_case_51_a_full_disk_is_told_by_write_or_close(tmp_path: Path, compress:
     assert done.returncode == 14, done.stderr
     assert done.stdout.startswith(f"{tmp_path / 'x.tif'}: ")
     assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+    assert "is the disk full" in done.stdout or limit == 10  # then it can't even be made
 
 
 @pytest.mark.parametrize("change", ["size", "types", "transform", "names", "nodata", "crs", "pixels", "cut"])
