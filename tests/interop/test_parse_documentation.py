@@ -195,3 +195,9 @@ def test_shapes_of_sequences() -> None:
     assert np.shape(lists["scalar"]) == (2, 3)
     assert np.shape(lists["vector"]) == (2, 3, 2)
     assert lengths["scalar"].tolist() == [3, 3]
+
+
+def test_tensorflows_dtypes_are_understood() -> None:
+    assert VarLenFeature(tf.string) == VarLenFeature(bytes)
+    assert FixedLenFeature([], tf.float32) == FixedLenFeature([], np.float32)
+    assert RaggedFeature(tf.int64, row_splits_dtype=tf.int64) == RaggedFeature("int64", row_splits_dtype="int64")

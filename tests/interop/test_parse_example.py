@@ -18,6 +18,8 @@ Where geotfr differs from TensorFlow 2.21 on purpose:
 ``a lone record without row splits``
     TensorFlow makes a ragged tensor of -1 rows; geotfr one of 0 rows. The oracle is TensorFlow on the record
     with row splits [0].
+``equal indices``
+    geotfr keeps the record's order; TensorFlow's sort mixes them from 17 values on. They aren't generated here.
 ``default of no values``
     For a fixed-length feature of shape [0] TensorFlow takes an empty default for none. It isn't generated
     here.
@@ -146,7 +148,8 @@ def sparse(draw: st.DrawFn, spec: Spec) -> dict[str, wire.Content]:
     found = {spec.arguments["value_key"]: draw(values(spec.kind, count))}
     index = spec.arguments["index_key"]
     for each in [index] if isinstance(index, str) else index:
-        found[each] = "int64", draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
+        numbers = st.lists(st.integers(0, 9), min_size=count, max_size=count, unique=True)
+        found[each] = "int64", draw(numbers)
     return found
 
 

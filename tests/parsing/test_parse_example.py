@@ -202,6 +202,7 @@ def test_a_partition_that_does_not_cover_its_record_is_refused(partition: Any, n
         ({"a": "float32"}, "key 'a' has 'float32'; features take FixedLenFeature"),
         ({b"a": VarLenFeature(np.float32)}, "is no text"),
         ([], "features is empty"),
+        ({"\ud800": VarLenFeature(np.float32)}, "UTF-8"),
     ],
 )
 def test_specs_that_contradict_each_other_are_refused(features: Any, words: str) -> None:
@@ -227,7 +228,12 @@ def test_specs_that_contradict_each_other_are_refused(features: Any, words: str)
         (lambda: RaggedFeature(np.int64, partitions=["s"]), "the partition 's'"),
         (lambda: RaggedFeature(np.int64, partitions=[RaggedFeature.UniformRowLength(0)]), "1 value or more"),
         (lambda: RaggedFeature(np.int64, row_splits_dtype=np.int16), "row_splits_dtype int16"),
+        (lambda: RaggedFeature(np.int64, row_splits_dtype="short one"), "row_splits_dtype 'short one'"),
         (lambda: VarLenFeature("complex"), "dtype"),
+        (lambda: VarLenFeature(np.dtype(np.int32)), "dtype int32"),
+        (lambda: FixedLenFeature(1.5, np.int64), "use a list of sizes"),
+        (lambda: FixedLenFeature([2, 2], np.int64, [[1], [1, 2]]), "rows of several lengths"),
+        (lambda: FixedLenFeature([], np.int64, np.uint64(2**63)), "which is not int64"),
     ],
 )
 def test_an_invalid_spec_is_a_value_error(make: Any, words: str) -> None:

@@ -87,20 +87,20 @@ def parse_example(
 def parse_single_example(
     serialized: RecordBytes,
     features: Mapping[str, Feature],
-    example_name: str | bytes | None = None,
+    example_names: str | bytes | None = None,
     *,
     cast: bool = False,
 ) -> dict[str, Parsed]:
     """The features of one serialized Example, by key: as :func:`parse_example`, without the batch's axis.
 
-    A ``RaggedFeature`` without partitions gives a flat array.
+    ``example_names`` is what errors call the record. A ``RaggedFeature`` without partitions gives a flat array.
 
     >>> from geotfr.records.parse.specs import FixedLenFeature
     >>> record = bytes.fromhex("0a 12 0a 10 0a 04 6e 64 76 69 12 08 12 06 0a 04 00 00 00 3f")
     >>> parse_single_example(record, {"ndvi": FixedLenFeature([1], "float32")})["ndvi"].tolist()
     [0.5]
     """
-    names = None if example_name is None else [example_name]
+    names = None if example_names is None else [example_names]
     found = parse_example([serialized], features, names, cast=cast)
     return {key: without_batch(value) for key, value in found.items()}
 

@@ -51,6 +51,7 @@ def kinds_by_key(features: Mapping[str, Feature], section: str) -> dict[str, Kin
     for name, spec in features.items():
         _check(name, spec, section)
         for key, use, kind, splits in _uses(name, spec):
+            _check_text(key)
             asked = (use, kind, splits)
             known = uses.setdefault(key, asked)
             if known != asked:
@@ -59,6 +60,13 @@ def kinds_by_key(features: Mapping[str, Feature], section: str) -> dict[str, Kin
                     "use one of them in each call"
                 )
     return {key: kind for key, (_, kind, _) in uses.items()}
+
+
+def _check_text(key: str) -> None:
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"key {key!r} can't be written as UTF-8, so no record has it; use another text") from error
 
 
 def _check(name: object, spec: object, section: str) -> None:

@@ -7,6 +7,7 @@ A spec is checked when it is made, so that nothing downstream meets a wrong one.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -57,16 +58,21 @@ def array_of(kind: Kind, values: Sequence[object]) -> NDArray[Any]:
     return out
 
 
-def _dtype_name(dtype: object) -> str:
-    if dtype is bytes or dtype in ("bytes", "string"):
-        return "bytes"
-    # TensorFlow's dtypes carry a name too, so its specs can be rewritten without touching them.
+def _numpy_name(dtype: object) -> str:
+    # TensorFlow's dtypes carry a name too, so that its specs can be rewritten without touching them.
     name = getattr(dtype, "name", None)
-    if not isinstance(name, str):
-        try:
-            name = np.dtype(dtype).name  # type: ignore[call-overload]
-        except TypeError:
-            name = repr(dtype)
+    if isinstance(name, str):
+        return name
+    try:
+        return np.dtype(dtype).name  # type: ignore[call-overload,no-any-return]
+    except TypeError:
+        return repr(dtype)
+
+
+def _dtype_name(dtype: object) -> str:
+    if dtype is bytes or (isinstance(dtype, str) and dtype in ("bytes", "string")):
+        return "bytes"
+    name = _numpy_name(dtype)
     name = {"string": "bytes"}.get(name, name)
     if name not in _KINDS:
         raise UsageError(f"dtype {name} is none that an Example holds; use float32, int64 or bytes")
@@ -76,7 +82,9 @@ def _dtype_name(dtype: object) -> str:
 def _shape(shape: object, spec: str) -> tuple[int, ...]:
     if shape is None:
         raise UsageError(f"{spec} needs a shape; use () for one value per record")
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)  # type: ignore[arg-type]
+    if not isinstance(shape, int | np.integer | Iterable):
+        raise UsageError(f"{spec} has shape {shape!r}; use a list of sizes")
+    sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     if any(size is None for size in sizes):
         raise UsageError(f"{spec} of shape {list(sizes)} is not fixed; use FixedLenSequenceFeature")
     if not all(isinstance(size, int | np.integer) and size >= 0 for size in sizes):
@@ -87,18 +95,27 @@ def _shape(shape: object, spec: str) -> tuple[int, ...]:
 def _default(value: object, dtype: str, shape: tuple[int, ...], spec: str) -> object:
     """``value`` as plain Python values nested like ``shape``, so that specs compare, print and pickle."""
     kind = _KINDS[dtype]
-    # numpy's own bytes type drops zero bytes at the end.
-    given = np.asarray(value, object if kind is Kind.BYTES else None)
+    try:
+        # numpy's own bytes type drops zero bytes at the end.
+        given = np.asarray(value, object if kind is Kind.BYTES else None)
+    except ValueError as error:
+        raise UsageError(
+            f"{spec} has a default_value of rows of several lengths; use the shape {list(shape)}"
+        ) from error
     if kind is Kind.BYTES:
         flat = [item.encode() if isinstance(item, str) else item for item in given.ravel()]
         if not all(isinstance(item, bytes) for item in flat):
             raise UsageError(f"{spec} has default_value {value!r}; a bytes feature takes bytes or text")
         given = array_of(kind, flat)
-    elif given.dtype.kind not in _DEFAULT_KINDS[kind] and given.size:
+    elif given.size and (
+        given.dtype.kind not in _DEFAULT_KINDS[kind]
+        or (given.dtype == np.uint64 and kind is Kind.INT64 and given.max() > np.iinfo(np.int64).max)
+    ):
         raise UsageError(f"{spec} has default_value {value!r}, which is not {dtype}")
     if given.size != math.prod(shape):
         raise UsageError(f"{spec} has a default_value of {given.size} values, {list(shape)} takes {math.prod(shape)}")
-    return given.astype(array_dtype(kind)).reshape(shape).tolist()
+    with np.errstate(over="ignore"):
+        return given.astype(array_dtype(kind)).reshape(shape).tolist()
 
 
 def _key(key: object, spec: str, what: str) -> None:
@@ -364,7 +381,7 @@ class RaggedFeature:
                 _key(partition.key, name, "partition key")
             else:
                 raise UsageError(f"{name} has the partition {partition!r}; use RaggedFeature.RowSplits and its like")
-        splits = getattr(self.row_splits_dtype, "name", None) or np.dtype(self.row_splits_dtype).name
+        splits = _numpy_name(self.row_splits_dtype)
         if splits not in ("int32", "int64"):
             raise UsageError(f"{name} has row_splits_dtype {splits}; use int32 or int64")
         object.__setattr__(self, "dtype", _dtype_name(self.dtype))
