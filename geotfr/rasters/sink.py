@@ -21,6 +21,7 @@ from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.grid import Window
 from geotfr.grid.crs import crs_text, crs_wkt, same_crs
 from geotfr.rasters import creation
+from geotfr.rasters.complaints import Complaints, listening
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference, safe_open
 
 if TYPE_CHECKING:
@@ -233,51 +234,15 @@ def _check_sample(dataset: rasterio.io.DatasetReader, name: str, row: int, col: 
         raise OutputError(f"{name}: pixels read back differ from those written, in {window}")
 
 
-class _Complaints(logging.Handler):
-    """Keeps what rasterio logs of GDAL's complaints.
-
-    Attributes
-    ----------
-    warnings
-        GDAL's warnings.
-    errors
-        GDAL's errors, raised by rasterio or not: when a file is closed it raises none.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.warnings: list[str] = []
-        self.errors: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        words = " ".join(record.getMessage().split())
-        if "signalled an error" in words:
-            self.errors.append(words.partition("msg=")[2].strip("'"))
-        elif record.levelno >= logging.ERROR:
-            self.errors.append(words)
-        elif record.levelno >= logging.WARNING:
-            self.warnings.append(words)
-
-
 @contextmanager
-def _gdal(path: str, failure: str, advice: str = "") -> Iterator[_Complaints]:
+def _gdal(path: str, failure: str, advice: str = "") -> Iterator[Complaints]:
     """A call into GDAL whose errors come as OutputError, also those that rasterio logs only."""
-    complaints = _Complaints()
-    logger = logging.getLogger("rasterio._env")
-    level, propagate = logger.level, logger.propagate
-    with rasterio.Env(**SINK_ENV):
-        logger.addHandler(complaints)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False  # what an error says is told once, by the error
+    with rasterio.Env(**SINK_ENV), listening() as complaints:
         try:
             yield complaints
         except (RasterBlockError, ValueError) as error:  # rasterio's own checks of block sizes and nodata
             raise UsageError(f"{path}: {failure}: {gdal_words(error)}") from error
         except GDAL_ERRORS as error:
             raise OutputError(f"{path}: {failure}: {gdal_words(error)}{advice}") from error
-        finally:
-            logger.setLevel(level)
-            logger.propagate = propagate
-            logger.removeHandler(complaints)
     if complaints.errors:
         raise OutputError(f"{path}: {failure}: {complaints.errors[0]}{advice}")
