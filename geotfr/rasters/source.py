@@ -7,6 +7,7 @@ through its own copy (:meth:`RasterSource.reopen`).
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -104,7 +105,7 @@ class _Group:
 class RasterSource:
     """A stack of bands on one grid; made by :func:`open_sources`.
 
-    One instance serves one thread at a time. It can be pickled: the copy opens its own handles.
+    One instance serves one thread at a time. A pickled copy, and one in a forked process, opens its own handles.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class RasterSource:
         self._used = sorted({band.source_number for band in bands})
         self._groups = {number: _groups(bands, number) for number in self._used}
         self._handles: dict[int, DatasetReader] = {}
+        self._pid = os.getpid()
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
@@ -202,6 +204,8 @@ class RasterSource:
         return {**self.__dict__, "_handles": {}}
 
     def _handle(self, number: int) -> DatasetReader:
+        if self._pid != os.getpid():  # forked: a shared handle would share its place in the file
+            self._handles, self._pid = {}, os.getpid()
         handle = self._handles.get(number)
         if handle is None:
             file = self._files[number]

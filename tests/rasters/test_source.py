@@ -18,6 +18,7 @@ from rasterio.transform import Affine
 
 from geotfr.errors import InputError, MissingInputError, ReadError, UsageError
 from geotfr.grid import GeoBox, Window
+from geotfr.rasters.safe_open import safe_open
 from geotfr.rasters.source import RasterSource, open_sources
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "geotiff"
@@ -362,6 +363,24 @@ def test_a_pickled_source_and_a_reopened_one_read_the_same(tmp_path: Path) -> No
         other.close()
         np.testing.assert_array_equal(read(other)[1], expected[1])  # a closed one opens again
         other.close()
+    source.close()
+
+
+def test_case_49_a_forked_process_reads_through_handles_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+
+    def counting(path: Path, **options: Any) -> Any:
+        opened.append(path)
+        return safe_open(path, **options)
+
+    source = open_sources([str(write_raster(tmp_path / "x.tif", np.ones((3, 4), np.uint8)))])
+    monkeypatch.setattr("geotfr.rasters.source.safe_open", counting)
+    for pid, handles in ((1, 1), (1, 1), (2, 2), (2, 2)):
+        monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
+        read(source)
+        assert len(opened) == handles
     source.close()
 
 
