@@ -131,7 +131,7 @@ def from_matrix(
     counts = np.tile(sizes // 4, count)
     if kind is Kind.BYTES:
         records = matrix.tobytes()
-        offsets = range(0, len(records), size)
+        offsets = [row * size for row in range(count)]
         values = array_of(kind, [records[at + start : at + stop] for at in offsets for start, stop in spans])
         counts = np.tile(np.array([len(place.spans) for place in places], np.int64), count)
     elif kind is Kind.FLOAT:
