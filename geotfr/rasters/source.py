@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from rasterio.enums import ColorInterp, MaskFlags
 
 from geotfr.errors import InputError, ReadError, UsageError
 from geotfr.grid import GeoBox
-from geotfr.grid.crs import crs_text, same_crs
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
+from geotfr.rasters.describe import SourceFile, check_one_grid, describe_bands, describe_file
 from geotfr.rasters.masks import keep_nonzero, keep_valid, nodata_in
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
 
@@ -32,63 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RasterSource", "SourceBand", "SourceFile", "SourceSpec", "open_sources", "parse_source"]
 
-IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-"""The transform that rasterio gives for a raster without one."""
-
 MASK_PIXELS = 1 << 17
 """How many pixels of a band are compared at a time: they fit the cache with their mask, which halves the time."""
-
-THREADED_BLOCK_BYTES = 64 << 10
-"""From this size of a decoded block on threads pay: single-row strips took 1.3 to 2 times as long with them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFile:
-    """A file of the stack.
-
-    Attributes
-    ----------
-    name, size_bytes
-        Its name without the folder, and its size.
-    path
-        Where it is.
-    geobox
-        Its grid.
-    block_shape_yx
-        (rows, columns) of a storage block; the greatest, where bands differ.
-    block_bytes
-        Decoded bytes of one storage block, of all bands where they are stored together: the least that one
-        read costs.
-    is_compressed
-        Whether blocks are decoded.
-    mask_band
-        Number of a band whose mask is the file's own mask band (internal or ``.msk``); 0 for none.
-    has_band_masks
-        Whether each band has its own mask band instead.
-    alpha_bands
-        Numbers of the alpha bands.
-    """
-
-    name: str
-    size_bytes: int
-    path: str
-    geobox: GeoBox
-    block_shape_yx: tuple[int, int]
-    block_bytes: int
-    is_compressed: bool
-    mask_band: int
-    has_band_masks: bool
-    alpha_bands: tuple[int, ...]
-
-    @property
-    def is_worth_threads(self) -> bool:
-        """Whether decoding in threads pays: not for plain blocks, where it took 5 times as long, or tiny ones."""
-        return self.is_compressed and self.block_bytes >= THREADED_BLOCK_BYTES
-
-    @property
-    def has_mask(self) -> bool:
-        """Whether a band of masks or alpha can mask its pixels."""
-        return bool(self.mask_band or self.has_band_masks or self.alpha_bands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,9 +290,9 @@ def open_sources(
     stacks: list[tuple[SourceBand, ...]] = []
     for number, path in enumerate(paths):
         with safe_open(path, allow_drivers=allow_drivers) as dataset:
-            files.append(_describe_file(dataset, path, allow_ungeoreferenced, warnings))
-            stacks.append(_describe_bands(dataset, path, number, warnings))
-    _check_one_grid(files)
+            files.append(describe_file(dataset, path, allow_ungeoreferenced=allow_ungeoreferenced, warnings=warnings))
+            stacks.append(describe_bands(dataset, path, source_number=number, warnings=warnings))
+    check_one_grid(files)
     stack: list[SourceBand] = []
     default: list[bool] = []
     for spec in parsed:
@@ -369,103 +312,6 @@ def open_sources(
         threads=threads,
         warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def _describe_file(dataset: DatasetReader, path: str, allow_ungeoreferenced: bool, warnings: list[str]) -> SourceFile:
-    flags = dataset.mask_flag_enums
-    together = dataset.interleaving is not None and dataset.interleaving.name == "pixel"
-    sizes = [
-        rows * cols * _dtype(dtype).itemsize
-        for (rows, cols), dtype in zip(dataset.block_shapes, dataset.dtypes, strict=True)
-    ]
-    rows, cols = zip(*dataset.block_shapes, strict=True)
-    # GDAL tells one source of masking per band: a mask band hides nodata, nodata hides alpha. Only mask bands
-    # are taken from it; nodata is compared here, and alpha is found by its colour.
-    own = [MaskFlags.per_dataset in found and MaskFlags.alpha not in found for found in flags]
-    return SourceFile(
-        name=Path(path).name,
-        size_bytes=Path(path).stat().st_size,
-        path=path,
-        geobox=_geobox(dataset, path, allow_ungeoreferenced, warnings),
-        block_shape_yx=(max(rows), max(cols)),
-        block_bytes=sum(sizes) if together else max(sizes),
-        is_compressed=dataset.compression is not None,
-        mask_band=own.index(True) + 1 if any(own) else 0,
-        has_band_masks=any(not found for found in flags),
-        alpha_bands=tuple(
-            index for index, colour in enumerate(dataset.colorinterp, start=1) if colour == ColorInterp.alpha
-        ),
-    )
-
-
-def _geobox(dataset: DatasetReader, path: str, allow_ungeoreferenced: bool, warnings: list[str]) -> GeoBox:
-    a, b, c, d, e, f = (float(number) for number in tuple(dataset.transform)[:6])
-    affine = (a, b, c, d, e, f)
-    try:
-        crs = crs_text(dataset.crs.to_wkt()) if dataset.crs else ""
-    except (*GDAL_ERRORS, InputError) as error:
-        raise InputError(f"{path}: its CRS can't be understood: {gdal_words(error)}") from error
-    if affine == IDENTITY:
-        if not allow_ungeoreferenced:
-            has_points = bool(dataset.gcps[0]) or dataset.rpcs is not None
-            kind = "GCPs" if dataset.gcps[0] else "RPCs"
-            raise InputError(
-                f"{path}: only {kind}: warp it first, or pass --allow-ungeoreferenced"
-                if has_points
-                else f"{path}: no georeference; pass --allow-ungeoreferenced to place it at (0, 0)"
-            )
-    elif not np.isfinite(affine).all() or a * e == b * d:
-        raise InputError(f"{path}: its transform {affine} maps pixels to no area; repair its georeference")
-    elif not crs:
-        warnings.append(f"{path}: a transform but no CRS; the mixer's crs is empty")
-    return GeoBox(shape_yx=(dataset.height, dataset.width), affine=affine, crs=crs)
-
-
-def _describe_bands(dataset: DatasetReader, path: str, number: int, warnings: list[str]) -> tuple[SourceBand, ...]:
-    try:
-        descriptions = dataset.descriptions
-    except UnicodeDecodeError:
-        warnings.append(f"{path}: band descriptions that are not UTF-8; they are skipped")
-        descriptions = (None,) * dataset.count
-    bands = []
-    for index in dataset.indexes:
-        dtype, tag = _dtype(dataset.dtypes[index - 1]), dataset.nodatavals[index - 1]
-        bands.append(
-            SourceBand(
-                name="",
-                dtype=dtype,
-                nodata=() if tag is None or dtype.kind == "c" else nodata_in(dtype, tag),
-                scale=float(dataset.scales[index - 1]),
-                offset=float(dataset.offsets[index - 1]),
-                description=descriptions[index - 1] or "",
-                source=Path(path).name,
-                source_number=number,
-                index=index,
-                is_alpha=dataset.colorinterp[index - 1] == ColorInterp.alpha,
-            )
-        )
-    return tuple(bands)
-
-
-def _dtype(name: str) -> np.dtype[np.generic]:
-    """numpy's type for rasterio's name; complex integers, which numpy has not, as another complex type."""
-    return np.dtype("complex64" if name.startswith("complex_") else name)
-
-
-def _check_one_grid(files: Sequence[SourceFile]) -> None:
-    first = files[0]
-    for file in files[1:]:
-        if not first.geobox.same_grid(file.geobox) or not same_crs(first.geobox.crs, file.geobox.crs):
-            raise InputError(
-                f"{file.path}: {_grid_words(file.geobox)}, but {first.name}: {_grid_words(first.geobox)}; "
-                "sources are stacked on one grid: warp one onto the other first"
-            )
-
-
-def _grid_words(geobox: GeoBox) -> str:
-    rows, cols = geobox.shape_yx
-    crs = geobox.crs if len(geobox.crs) < 40 else geobox.crs[:37] + "…"
-    return f"{cols}x{rows}, transform {list(geobox.affine)}, CRS {crs or 'none'}"
 
 
 def _bands_of(spec: SourceSpec, bands: tuple[SourceBand, ...]) -> tuple[SourceBand, ...]:
