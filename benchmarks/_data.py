@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import rasterio
-from affine import Affine
+from rasterio import Affine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

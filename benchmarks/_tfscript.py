@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import rasterio
 import tensorflow as tf
-from affine import Affine
+from rasterio import Affine
 from rasterio.windows import Window
 
 if TYPE_CHECKING:

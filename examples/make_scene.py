@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import rasterio
-from affine import Affine
+from rasterio import Affine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import rasterio
-from affine import Affine
+from rasterio import Affine
 from rasterio.errors import RasterBlockError
 
 from geotfr.errors import GeotfrError, OutputError, UsageError
