@@ -8,133 +8,62 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import rasterio
-from rasterio.enums import ColorInterp, MaskFlags
 
 from oracle import wire
+from oracle.options import Grid, Options
+from oracle.scenes import Band, Element, Scene, read_scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+__all__ = [
+    "Band",
+    "Element",
+    "Expected",
+    "Grid",
+    "Options",
+    "Scene",
+    "assert_export",
+    "block_pixels",
+    "expected_export",
+    "feature_kind",
+    "fill_of",
+    "grid_of_patches",
+    "masked_share",
+    "patch_features",
+    "patch_values",
+    "pixel_series",
+    "read_scene",
+]
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options of one export; pairs are (x, y)."""
+Number = int | float | np.generic
 
-    patch: tuple[int, int]
-    kernel: tuple[int, int] = (1, 1)
-    default_value: float = 0
-    masked_threshold: float = 1
-    max_file_size: int = 1 << 30
-    compressed: bool = True
-    naming: str = "drive"
-    bands: Sequence[int] | None = None
-    """Numbers from 1 through the stack, in the order wanted."""
-    nodata: float | None = None
-
-    @property
-    def margin(self) -> tuple[int, int]:
-        """(x, y) pixels added on each side."""
-        return self.kernel[0] // 2, self.kernel[1] // 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """One band: its feature name and its pixels as the file has them."""
-
-    name: str
-    pixels: np.ndarray
+KINDS = ("bytes", "int64", "float")
+"""From the nearest to the furthest: several types in one feature take the furthest of theirs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """Sources of one grid as bands, the pixels that are valid, and the place on the ground."""
-
-    bands: list[Band]
-    valid: np.ndarray
-    affine: tuple[float, ...]
-    crs: str
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return int(self.valid.shape[1])
-
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return int(self.valid.shape[0])
-
-
-def read_scene(paths: Sequence[Path], options: Options) -> Scene:
-    """The scene that an export of ``paths`` sees: alpha is a mask unless ``bands`` asks for it."""
-    found: list[tuple[str, np.ndarray, float | None, bool]] = []
-    sources_of_masking: list[np.ndarray] = []
-    for path in paths:
-        with rasterio.open(path) as source:
-            for number, kind in enumerate(source.colorinterp, 1):
-                pixels = source.read(number)
-                default_name = f"b{number}"
-                if len(paths) > 1:
-                    default_name = path.stem if source.count == 1 else f"{path.stem}_b{number}"
-                name = source.descriptions[number - 1] or default_name
-                nodata = source.nodatavals[number - 1] if options.nodata is None else options.nodata
-                found.append((name, pixels, nodata, kind == ColorInterp.alpha))
-                if kind == ColorInterp.alpha:
-                    sources_of_masking.append(pixels == 0)
-                flags = source.mask_flag_enums[number - 1]
-                if MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags:
-                    sources_of_masking.append(source.read_masks(number) == 0)
-            affine = tuple(source.transform)[:6]
-            authority = source.crs.to_authority() if source.crs else None
-            crs = ":".join(authority) if authority else source.crs.to_wkt() if source.crs else ""
-            shape = source.shape
-    if options.bands is None:
-        chosen = [band for band in found if not band[3]]
-    else:
-        chosen = [found[number - 1] for number in options.bands]
-    masked = np.zeros(shape, bool)
-    for source_of_masking in sources_of_masking:
-        masked |= source_of_masking
-    for _, pixels, nodata, _ in chosen:
-        masked |= _is_nodata(pixels, nodata)
-    names = _unique([name for name, *_ in chosen])
-    bands = [Band(name=name, pixels=pixels) for name, (_, pixels, _, _) in zip(names, chosen, strict=True)]
-    return Scene(bands=bands, valid=~masked, affine=affine, crs=crs)
-
-
-def _is_nodata(pixels: np.ndarray, nodata: float | None) -> np.ndarray:
-    masked = np.isnan(pixels) if pixels.dtype.kind == "f" else np.zeros(pixels.shape, bool)
-    if nodata is None or math.isnan(nodata):
-        return masked
-    if pixels.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            return masked | (pixels == pixels.dtype.type(nodata))
-    info = np.iinfo(pixels.dtype)
-    if nodata != int(nodata) or not info.min <= nodata <= info.max:
-        return masked
-    return masked | (pixels == int(nodata))
-
-
-def _unique(names: list[str]) -> list[str]:
-    used: list[str] = []
-    for name in names:
-        candidate, count = name, 0
-        while candidate in used:
-            count += 1
-            candidate = f"{name}_{count}"
-        used.append(candidate)
-    return used
+def exact_fill(default_value: float, dtype: np.dtype) -> int | float:
+    """The default value in a band of ``dtype``: fraction dropped for integers, then clamped."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return max(int(info.min), min(int(info.max), math.trunc(default_value)))
+    limit = float(np.finfo(dtype).max)
+    return max(-limit, min(limit, default_value))
 
 
 def fill_of(default_value: float, dtype: np.dtype) -> np.float32:
-    """The default value in a band of ``dtype``: fraction dropped for integers, then clamped; as float32."""
+    """The default value in a band of ``dtype`` as a float list holds it."""
     with np.errstate(over="ignore"):
-        if dtype.kind in "iu":
-            info = np.iinfo(dtype)
-            return np.float32(max(int(info.min), min(int(info.max), math.trunc(default_value))))
-        limit = float(np.finfo(dtype).max)
-        return np.float32(max(-limit, min(limit, default_value)))
+        return np.float32(exact_fill(default_value, dtype))
+
+
+def feature_kind(bands: Sequence[Band], *, native: bool) -> str:
+    """The kind of one feature that holds ``bands``: float, or by the types of the pixels."""
+    if not native:
+        return "float"
+    dtypes = [element.pixels.dtype for band in bands for element in band.elements]
+    own = ["bytes" if dtype == np.uint8 else "int64" if dtype.kind in "iu" else "float" for dtype in dtypes]
+    return max(own, key=KINDS.index)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,9 +87,20 @@ class Expected:
         return {*self.shards, self.manifest_name, *([self.mixer_name] if self.mixer is not None else [])}
 
 
+def grid_of_patches(scene: Scene, options: Options) -> tuple[int, int]:
+    """(patches in a row, rows of patches)."""
+    whole = scene.width // options.patch[0], scene.height // options.patch[1]
+    if not options.pad:
+        return whole
+    return (
+        whole[0] + (scene.width % options.patch[0] > 0),
+        whole[1] + (scene.height % options.patch[1] > 0),
+    )
+
+
 def block_pixels(scene: Scene, options: Options, number: int) -> Iterator[tuple[int, int]]:
     """(row, column) in the raster of each pixel of a patch with its margin, row-major; may lie outside."""
-    per_row = scene.width // options.patch[0]
+    per_row, _ = grid_of_patches(scene, options)
     left = (number % per_row) * options.patch[0]
     top = (number // per_row) * options.patch[1]
     margin_x, margin_y = options.margin
@@ -169,30 +109,123 @@ def block_pixels(scene: Scene, options: Options, number: int) -> Iterator[tuple[
             yield row, col
 
 
-def patch_values(scene: Scene, options: Options, number: int) -> dict[str, np.ndarray]:
-    """Band name -> the float32 values of patch ``number`` with its margin, flat and row-major."""
-    values: dict[str, list[np.float32]] = {band.name: [] for band in scene.bands}
-    fills = [fill_of(options.default_value, band.pixels.dtype) for band in scene.bands]
+def pixel_series(scene: Scene, options: Options, band: Band, pixel: tuple[int, int], *, shown: bool) -> list[Number]:
+    """The values of ``band`` at ``pixel``, one of a scalar band, as many as its depth of an array band.
+
+    ``shown`` is whether the pixel as a whole is: a masked element of one that is takes the default value too, and
+    so does an element that the band doesn't have.
+    """
+    series: list[Number] = []
+    for step in range(band.depth or 1):
+        element = band.elements[step] if step < len(band.elements) else None
+        if element is not None and shown and element.valid[pixel]:
+            series.append(element.pixels[pixel])
+        else:
+            series.append(exact_fill(options.default_value, (element or band.elements[0]).pixels.dtype))
+    return series
+
+
+def _block_series(scene: Scene, options: Options, number: int) -> list[list[list[Number]]]:
+    """[pixel of the block][band][step] of patch ``number``."""
+    visible = scene.valid if options.mask_mode == "pixel" else scene.shown
+    pixels = []
+    for row, col in block_pixels(scene, options, number):
+        inside = 0 <= row < scene.height and 0 <= col < scene.width
+        shown = inside and bool(visible[row, col])
+        pixels.append([pixel_series(scene, options, band, (row, col), shown=shown) for band in scene.bands])
+    return pixels
+
+
+def _as_kind(values: Sequence[Number], kind: str) -> list[Number]:
+    if kind == "float":
+        return [np.float32(value) for value in values]
+    return [int(value) for value in values]
+
+
+def _feature(kind: str, values: Sequence[Number]) -> bytes:
+    if kind == "bytes":
+        return wire.bytes_feature([bytes(int(value) for value in values)])
+    return wire.int64_feature(values) if kind == "int64" else wire.float_feature(values)
+
+
+def patch_features(scene: Scene, options: Options, number: int) -> dict[str, tuple[str, list[Number]]]:
+    """Feature name -> (kind, values) of the Example of patch ``number``, flat [depth, row, column]."""
     with np.errstate(over="ignore"):
-        for row, col in block_pixels(scene, options, number):
-            inside = 0 <= row < scene.height and 0 <= col < scene.width
-            shown = inside and scene.valid[row, col]
-            for band, fill in zip(scene.bands, fills, strict=True):
-                values[band.name].append(np.float32(band.pixels[row, col]) if shown else fill)
-    return {name: np.array(flat, np.float32) for name, flat in values.items()}
+        block = _block_series(scene, options, number)
+        features = {}
+        for place, band in enumerate(scene.bands):
+            steps = range(band.depth or 1)
+            values = [pixel[place][step] for step in steps for pixel in block]
+            features[band.name] = values
+        if options.collapse:
+            kind = feature_kind(scene.bands, native=True)
+            every = [value for values in features.values() for value in values]
+            return {scene.bands[0].name: (kind, _as_kind(every, kind))}
+        kinds = [feature_kind([band], native=options.native) for band in scene.bands]
+        named = {
+            name: (kind, _as_kind(values, kind)) for kind, (name, values) in zip(kinds, features.items(), strict=True)
+        }
+    if options.patch_index is not None:
+        named[options.patch_index] = ("int64", [number])
+    return named
+
+
+def patch_values(scene: Scene, options: Options, number: int) -> dict[str, np.ndarray]:
+    """Feature name -> the float32 values of patch ``number`` with its margin, flat and row-major."""
+    return {name: np.array(values, np.float32) for name, (_, values) in patch_features(scene, options, number).items()}
+
+
+Series = dict[str, tuple[str, list[Number]]]
+
+
+def pixel_features(scene: Scene, options: Options, number: int) -> list[tuple[Series, Series]]:
+    """(context, feature lists) of each pixel of patch ``number``, as feature name -> (kind, values)."""
+    pixels = []
+    with np.errstate(over="ignore"):
+        for series in _block_series(scene, options, number):
+            context: Series = {}
+            lists: Series = {}
+            if options.collapse:
+                kind = feature_kind(scene.bands, native=True)
+                every = [value for values in series for value in values]
+                lists[scene.bands[0].name] = (kind, _as_kind(every, kind))
+            else:
+                for band, values in zip(scene.bands, series, strict=True):
+                    kind = feature_kind([band], native=options.native)
+                    (context if band.depth is None else lists)[band.name] = (kind, _as_kind(values, kind))
+            pixels.append((context, lists))
+    return pixels
+
+
+def patch_payloads(scene: Scene, options: Options, number: int) -> list[bytes]:
+    """The records of patch ``number``: one Example, or a SequenceExample for each pixel of its block."""
+    if not options.sequence:
+        features = patch_features(scene, options, number)
+        return [wire.example((name, _feature(kind, values)) for name, (kind, values) in features.items())]
+    return [
+        wire.sequence_example(
+            [(name, _feature(kind, values)) for name, (kind, values) in context.items()],
+            [(name, [_feature(kind, [value]) for value in values]) for name, (kind, values) in lists.items()],
+        )
+        for context, lists in pixel_features(scene, options, number)
+    ]
 
 
 def masked_share(scene: Scene, options: Options, number: int) -> float:
     """The share of masked pixels among the patch's own, its margin left out."""
-    own = Options(patch=options.patch)
-    states = [bool(scene.valid[row, col]) for row, col in block_pixels(scene, own, number)]
+    own = Options(patch=options.patch, pad=options.pad)
+    valid = scene.valid
+    states = [
+        0 <= row < scene.height and 0 <= col < scene.width and bool(valid[row, col])
+        for row, col in block_pixels(scene, own, number)
+    ]
     return states.count(False) / len(states)
 
 
 def expected_export(paths: Sequence[Path], options: Options, *, name: str) -> Expected:
     """What exporting ``paths`` to a prefix whose last part is ``name`` ("" for a folder) must leave."""
     scene = read_scene(paths, options)
-    per_row, rows = scene.width // options.patch[0], scene.height // options.patch[1]
+    per_row, rows = grid_of_patches(scene, options)
     written = [
         number
         for number in range(per_row * rows)
@@ -200,12 +233,12 @@ def expected_export(paths: Sequence[Path], options: Options, *, name: str) -> Ex
     ]
     shards: list[bytes] = []
     for number in written:
-        values = patch_values(scene, options, number)
-        record = wire.frame(wire.example((key, wire.float_feature(flat)) for key, flat in values.items()))
-        if shards and len(shards[-1]) + len(record) <= options.max_file_size:
-            shards[-1] += record
-        else:
-            shards.append(record)
+        for payload in patch_payloads(scene, options, number):
+            record = wire.frame(payload)
+            if shards and len(shards[-1]) + len(record) <= options.max_file_size:
+                shards[-1] += record
+            else:
+                shards.append(record)
     mixer = None
     if options.masked_threshold == 1:
         mixer = wire.mixer_text(scene.crs, scene.affine, options.patch, per_row, per_row * rows)

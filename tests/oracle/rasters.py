@@ -31,12 +31,14 @@ def write_raster(
     external_mask: bool = False,
     alpha: np.ndarray | None = None,
     descriptions: Sequence[str | None] = (),
+    scales: Sequence[float] = (),
+    offsets: Sequence[float] = (),
     **creation: Any,
 ) -> Path:
     """A GeoTIFF of ``data``, (h, w) or (c, h, w).
 
     ``mask`` is bool, True = valid, written inside the file or as ``.msk`` beside it; ``alpha`` becomes the
-    last band.
+    last band. ``scales`` and ``offsets`` are one for each band.
     """
     bands = data[np.newaxis] if data.ndim == 2 else data
     count, height, width = bands.shape
@@ -68,6 +70,10 @@ def write_raster(
                 target.set_band_description(number, text)
         if mask is not None:
             target.write_mask(mask)
+        if scales:
+            target.scales = scales
+        if offsets:
+            target.offsets = offsets
     return path
 
 

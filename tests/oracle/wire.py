@@ -112,6 +112,17 @@ def example(features: Iterable[tuple[str, bytes]]) -> bytes:
     return field(1, b"".join(field(1, field(1, key.encode()) + field(2, feature)) for key, feature in features))
 
 
+def sequence_example(context: Sequence[tuple[str, bytes]], lists: Sequence[tuple[str, Sequence[bytes]]]) -> bytes:
+    """A SequenceExample of (key, Feature) and (key, the Features of the steps); either part is left out if empty."""
+    message = b""
+    if context:
+        message += field(1, b"".join(field(1, field(1, key.encode()) + field(2, feature)) for key, feature in context))
+    if lists:
+        entries = [(key, b"".join(field(1, step) for step in steps)) for key, steps in lists]
+        message += field(2, b"".join(field(1, field(1, key.encode()) + field(2, steps)) for key, steps in entries))
+    return message
+
+
 def _fields(message: bytes) -> Iterable[tuple[int, bytes]]:
     at = 0
 
@@ -137,16 +148,43 @@ def _fields(message: bytes) -> Iterable[tuple[int, bytes]]:
 
 def decode_example(payload: bytes) -> dict[str, Value]:
     """Key -> values, in the record's order; packed lists in one chunk only, as Earth Engine writes them."""
-    decoded: dict[str, Value] = {}
     ((one, features),) = _fields(payload)
     assert one == 1
-    for number, entry in _fields(features):
-        (key_number, key), (value_number, feature) = _fields(entry)
+    return {key: _decode_feature(feature) for key, feature in _entries(features).items()}
+
+
+def decode_sequence_example(payload: bytes) -> tuple[dict[str, Value], dict[str, list[Value]]]:
+    """(context, feature lists): key -> values, and key -> the values of each step, in the record's order."""
+    parts = list(_fields(payload))
+    assert [number for number, _ in parts] in ([1], [2], [1, 2])
+    context: dict[str, Value] = {}
+    lists: dict[str, list[Value]] = {}
+    for number, part in parts:
+        assert part, "a part that holds nothing is left out"
+        for key, message in _entries(part).items():
+            if number == 1:
+                context[key] = _decode_feature(message)
+            else:
+                steps = list(_fields(message))
+                assert all(one == 1 for one, _ in steps)
+                lists[key] = [_decode_feature(step) for _, step in steps]
+    return context, lists
+
+
+def _entries(message: bytes) -> dict[str, bytes]:
+    """The entries of a map field 1, each key then value, no key twice."""
+    entries: dict[str, bytes] = {}
+    for number, entry in _fields(message):
+        (key_number, key), (value_number, value) = _fields(entry)
         assert (number, key_number, value_number) == (1, 1, 2)
-        ((kind, values),) = _fields(feature)
-        assert key.decode() not in decoded
-        decoded[key.decode()] = _decode_list(kind, values)
-    return decoded
+        assert key.decode() not in entries
+        entries[key.decode()] = value
+    return entries
+
+
+def _decode_feature(feature: bytes) -> Value:
+    ((kind, values),) = _fields(feature)
+    return _decode_list(kind, values)
 
 
 def _decode_list(kind: int, values: bytes) -> Value:
@@ -184,6 +222,11 @@ def inflate(content: bytes) -> bytes:
 def read_shard(path: Path, *, checked: int = 1 << 62) -> list[dict[str, Value]]:
     """The decoded Examples of one file."""
     return [decode_example(payload) for payload in unframe(inflate(path.read_bytes()), checked=checked)]
+
+
+def read_sequences(path: Path, *, checked: int = 1 << 62) -> list[tuple[dict[str, Value], dict[str, list[Value]]]]:
+    """The decoded SequenceExamples of one file."""
+    return [decode_sequence_example(payload) for payload in unframe(inflate(path.read_bytes()), checked=checked)]
 
 
 def java_double(value: float) -> str:
