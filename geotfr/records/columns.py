@@ -197,7 +197,8 @@ def decode_example(
         raise DecodingError("the payload is no tf.train.Example") from error
     features: dict[str, FeatureValues] = {}
     for key in feature_keys(payload):
-        if names is not None and key not in names:
+        # protobuf drops an entry that has unknown fields, and makes a key that is asked for.
+        if key not in found or (names is not None and key not in names):
             continue
         feature = found[key]
         kind = feature.WhichOneof("kind")

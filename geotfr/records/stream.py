@@ -46,6 +46,12 @@ MEMBER_SUBFIELD = b"GT"
 CHUNK_BYTES = 256 << 10
 """Compressed and inflated bytes are handled in such pieces, which stay in a core's cache."""
 
+FIRST_CHUNK_BYTES = 16 << 10
+"""Of each member: many are small, and what is read past the end is read again."""
+
+MOST_TRIALS = 2000
+"""Places of a damaged gzip file at which a member is looked for: a hostile file has one at each byte."""
+
 PARALLEL_MEMBER_BYTES = 32 << 20
 """Members that are larger, compressed or inflated, are streamed: a thread holds a member as a whole."""
 
@@ -198,8 +204,11 @@ class _InflatedStream(ByteStream):
         inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)
         given = 0
         data = b""
+        step = FIRST_CHUNK_BYTES
         while not inflater.eof:
-            data = data or self._file.read(CHUNK_BYTES)
+            if not data:
+                data = self._file.read(step)
+                step = min(2 * step, CHUNK_BYTES)
             try:
                 piece = inflater.decompress(data, CHUNK_BYTES) if data else b""
             except _InflateError:
@@ -302,6 +311,7 @@ class _GzipStream(_InflatedStream):
         self._starts = array("q")
         self._heads = array("q")
         self._made = 0
+        self._trials = 0
         self._head_at = 0
         self._end_at: int | None = None
         self._ahead: deque[tuple[int, Future[bytes | None]]] = deque()
@@ -344,14 +354,19 @@ class _GzipStream(_InflatedStream):
 
     def _at_member(self) -> bool:
         """Whether a member begins at the file's position, or behind zeros there; False at the end."""
+        if self._is_magic_next():
+            return True
         if not self._skip_zeros():
             return False
-        magic = self._file.read(2)
-        self._file.seek(-len(magic), os.SEEK_CUR)
-        if magic != GZIP_MAGIC:
+        if not self._is_magic_next():
             self._head_at, self._end_at = self._file.tell(), None
             raise _DamageError(self._junk("gzip member"))
         return True
+
+    def _is_magic_next(self) -> bool:
+        magic = self._file.read(2)
+        self._file.seek(-len(magic), os.SEEK_CUR)
+        return magic == GZIP_MAGIC
 
     def _member(self) -> Iterator[bytes]:
         """The pieces of the member at the file's position, which then is right behind it."""
@@ -384,7 +399,8 @@ class _GzipStream(_InflatedStream):
         if flags & _EXTRA:
             extra_bytes = int.from_bytes(self._file.read(2), "little")
             size = member_bytes(self._file.read(extra_bytes))
-            self._end_at = None if size is None else self._head_at + size
+            if size is not None and _SIZED_HEAD.size <= size <= self.file_bytes - self._head_at:
+                self._end_at = self._head_at + size
         for _ in range((flags & _NAME != 0) + (flags & _COMMENT != 0)):
             while self._file.read(1) not in (b"", b"\0"):
                 pass
@@ -424,8 +440,9 @@ class _GzipStream(_InflatedStream):
     def resume(self) -> int | None:
         inside = self._made - (self._starts[-1] if self._starts else 0)
         lost = 0
+        self._trials += 1
         if self.is_fault_behind_data:
-            position: int | None = self._end_at
+            position: int | None = self._end_at if self._trials <= MOST_TRIALS else None
         elif self._end_at is not None and self._is_member(self._end_at):
             self._file.seek(self._end_at - 4)
             lost = max(int.from_bytes(self._file.read(4), "little") - inside, 0)
@@ -448,7 +465,7 @@ class _GzipStream(_InflatedStream):
         while data := self._file.read(CHUNK_BYTES):
             base = self._file.tell() - len(data) - len(kept)
             window = kept + data
-            found = window.find(GZIP_MAGIC)
+            found = window.find(GZIP_MAGIC) if self._trials <= MOST_TRIALS else -1
             while found >= 0:
                 here = self._file.tell()
                 if self._is_member(base + found):
@@ -459,7 +476,10 @@ class _GzipStream(_InflatedStream):
         return None
 
     def _is_member(self, position: int) -> bool:
-        """Whether the bytes at ``position`` can be inflated as a gzip member."""
+        """Whether the bytes at ``position`` can be inflated as a gzip member; False after too many trials."""
+        self._trials += 1
+        if self._trials > MOST_TRIALS:
+            return False
         self._file.seek(position)
         head = self._file.read(4096)
         if not head.startswith(GZIP_MAGIC):

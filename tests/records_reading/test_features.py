@@ -92,6 +92,7 @@ ODD_ENTRIES = st.one_of(
     st.just(field(1, field(1, b"a"))),
     st.just(field(1, field(2, floats(1.0)))),
     st.just(field(7, b"x")),
+    st.just(field(1, field(1, b"a") + field(9, b"unknown") + field(2, floats(1.0)))),
 )
 EXAMPLES = st.one_of(
     st.dictionaries(KEYS, FEATURES, max_size=3).map(lambda f: example(**f)),
