@@ -109,7 +109,7 @@ def test_every_bit_flip_of_a_gzip_shard_is_placed_or_harmless(tmp_path: Path, fo
 
 
 def test_threads_place_bit_flips_as_one_thread_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("geotfr.records.stream.THREAD_MEMBER_BYTES", 0)
+    monkeypatch.setattr("geotfr.records.inflate.THREAD_MEMBER_BYTES", 0)
     for place, content in flips(GZIPPED["a member a record"]):
         if place % 4 == 0:
             check(tmp_path / "a.tfrecord.gz", content, intact_prefix(content), lost_bytes=1)
