@@ -1,7 +1,7 @@
 """The examples printed in TensorFlow's documentation of the five specs, in geotfr and in TensorFlow.
 
 **Source**: the documentation of ``tf.io.parse_example``, ``tf.io.RaggedFeature``, ``tf.io.SparseFeature`` and
-``tf.io.parse_sequence_example``, TensorFlow 2.21.
+``tf.io.parse_sequence_example``, TensorFlow 2.21. Behind them, what the generated records don't hold.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parsing import wire
 
+from geotfr.errors import RecordError
 from geotfr.records.parse.example import parse_example, parse_single_example
 from geotfr.records.parse.sequence import parse_sequence_example
 from geotfr.records.parse.specs import (
@@ -195,6 +197,23 @@ def test_shapes_of_sequences() -> None:
     assert np.shape(lists["scalar"]) == (2, 3)
     assert np.shape(lists["vector"]) == (2, 3, 2)
     assert lengths["scalar"].tolist() == [3, 3]
+
+
+def test_entries_with_more_than_key_and_value_are_refused_by_both() -> None:
+    entry = wire.field(1, b"a") + wire.field(2, wire.feature(("float", [1.0]))) + wire.UNKNOWN_FIELDS
+    record = wire.field(1, wire.field(1, entry))
+    with pytest.raises(RecordError):
+        parse_example([record], {"a": VarLenFeature(np.float32)})
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.io.parse_example([record], {"a": tf.io.VarLenFeature(tf.float32)})
+
+
+def test_keys_that_are_no_text_are_refused_where_tensorflow_steps_over_them() -> None:
+    odd = wire.field(1, wire.field(1, b"\xff") + wire.field(2, wire.feature(("float", [1.0]))))
+    record = wire.field(1, odd + wire.entry("a", wire.feature(("float", [2.0]))))
+    with pytest.raises(RecordError, match="bytes are no Example"):
+        parse_example([record], {"a": VarLenFeature(np.float32)})
+    assert tf.io.parse_example([record], {"a": tf.io.VarLenFeature(tf.float32)})["a"].values.numpy().tolist() == [2.0]
 
 
 def test_tensorflows_dtypes_are_understood() -> None:

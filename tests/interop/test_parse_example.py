@@ -18,6 +18,8 @@ Where geotfr differs from TensorFlow 2.21 on purpose:
 ``a lone record without row splits``
     TensorFlow makes a ragged tensor of -1 rows; geotfr one of 0 rows. The oracle is TensorFlow on the record
     with row splits [0].
+``keys that are no UTF-8 text``
+    TensorFlow steps over them. Protobuf, and so geotfr, refuses the record; see ``test_parse_documentation.py``.
 ``equal indices``
     geotfr keeps the record's order; TensorFlow's sort mixes them from 17 values on. They aren't generated here.
 ``default of no values``

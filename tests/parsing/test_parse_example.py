@@ -332,3 +332,20 @@ def test_integers_of_all_sizes_are_read_exactly(values: list[int], padding: int)
     record = example({"i": ("int64", values), "pad": ("bytes", [bytes(padding)])})
     parsed = parse_example([record] * 20, {"i": FixedLenFeature([len(values)], np.int64)})
     assert dense(parsed, "i").tolist() == [values] * 20
+
+
+def test_an_entry_with_more_than_key_and_value_is_not_lost_in_silence() -> None:
+    record = field(1, field(1, field(1, b"a") + field(2, feature(floats(1))) + UNKNOWN_FIELDS))
+    with pytest.raises(RecordError, match="record 0: a feature's entry has more in it"):
+        parse_example([record], {"a": VarLenFeature(np.float32)})
+
+
+def test_sparse_values_become_dense_unless_an_index_lies_outside() -> None:
+    record = example({"ix": ("int64", [2, 0]), "val": ("bytes", [b"x", b"y"])})
+    value = parse_example([record], {"s": SparseFeature("ix", "val", bytes, 3)})["s"]
+    assert isinstance(value, SparseValue)
+    assert value.to_dense().tolist() == [[b"y", b"", b"x"]]
+    value = parse_example([record], {"s": SparseFeature("ix", "val", bytes, 2)})["s"]
+    assert isinstance(value, SparseValue)
+    with pytest.raises(RecordError, match=r"index \[0, 2\] lies outside the dense shape \[1, 2\]"):
+        value.to_dense()

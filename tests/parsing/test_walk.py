@@ -51,11 +51,16 @@ def changed(draw: st.DrawFn, record: bytes) -> bytes:
 def by_protobuf(record: bytes, *, is_sequence: bool) -> dict[Any, Any] | None:
     """(section, key) -> rows of (kind, values), by protobuf alone; None where it refuses."""
     from google.protobuf.message import DecodeError
+    from google.protobuf.unknown_fields import UnknownFieldSet
 
     make: Any = sequence_example_class() if is_sequence else example_class()
     try:
         message = make.FromString(record)
     except DecodeError:
+        return None
+    maps = (message.context, message.feature_lists) if is_sequence else (message.features,)
+    if any(each.field_number == 1 for one in maps for each in UnknownFieldSet(one)):
+        # Entries that protobuf has put aside; geotfr refuses to lose them.
         return None
     found: dict[Any, Any] = {}
     for key in KINDS:

@@ -59,16 +59,21 @@ class Batch:
     def message(self, number: int) -> Any:
         """The record as a protobuf message; a :class:`RecordError` where its bytes are none."""
         from google.protobuf.message import DecodeError
+        from google.protobuf.unknown_fields import UnknownFieldSet
 
         make = sequence_example_class() if self.is_sequence else example_class()
         try:
-            return make.FromString(bytes(self.records[number]))
+            message: Any = make.FromString(bytes(self.records[number]))
         except DecodeError as error:
             kind = "SequenceExample" if self.is_sequence else "Example"
-            raise self.error(
-                number,
-                f"its {len(self.records[number])} bytes are no {kind} ({error}); run 'geotfr verify'",
-            ) from error
+            size = len(self.records[number])
+            raise self.error(number, f"its {size} bytes are no {kind} ({error}); run 'geotfr verify'") from error
+        maps = (message.context, message.feature_lists) if self.is_sequence else (message.features,)
+        # An entry with more in it than key and value goes to the unknown fields as a whole: it would be lost.
+        unknown: list[Any] = [UnknownFieldSet(each) for each in maps]
+        if any(field.field_number == 1 for each in unknown for field in each):
+            raise self.error(number, "a feature's entry has more in it than key and value; write the record again")
+        return message
 
     def missing(self, number: int, key: str, what: str, section: str, advice: str) -> RecordError:
         """An error for a key that a record lacks: lists the keys that it has, the nearest first."""

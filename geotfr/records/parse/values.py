@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geotfr.errors import RecordError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,9 +49,21 @@ class SparseValue:
     dense_shape: tuple[int, ...]
 
     def to_dense(self, default_value: object = None) -> NDArray[Any]:
-        """The dense array, with ``default_value`` (0, or empty bytes) where no value stands."""
+        """The dense array, with ``default_value`` (0, or empty bytes) where no value stands.
+
+        Raises
+        ------
+        RecordError
+            An index outside ``dense_shape``.
+        """
         if default_value is None:
             default_value = b"" if self.values.dtype == object else 0
+        outside = ((self.indices < 0) | (self.indices >= self.dense_shape)).any(axis=1)
+        if outside.any():
+            raise RecordError(
+                f"index {self.indices[outside][0].tolist()} lies outside the dense shape {list(self.dense_shape)}; "
+                "give the SparseFeature a larger size"
+            )
         dense = np.full(self.dense_shape, default_value, self.values.dtype)
         dense[tuple(self.indices.T)] = self.values
         return dense
