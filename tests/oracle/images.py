@@ -138,7 +138,8 @@ def _block_series(scene: Scene, options: Options, number: int) -> list[list[list
 
 def _as_kind(values: Sequence[Number], kind: str) -> list[Number]:
     if kind == "float":
-        return [np.float32(value) for value in values]
+        # A numpy integer is cast in one step; through a Python float it would be rounded twice.
+        return [value.astype(np.float32) if isinstance(value, np.generic) else np.float32(value) for value in values]
     return [int(value) for value in values]
 
 

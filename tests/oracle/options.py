@@ -43,7 +43,7 @@ class Options:
     native: bool = False
     mask_mode: str = "pixel"
     masks: Sequence[tuple[Path, int]] = ()
-    """Rasters on the export's grid, and the number of a band of each, whose zeros mask."""
+    """Rasters, and the number of a band of each, whose zeros mask."""
     unscale: bool = False
     complex_parts: bool = False
     pad: bool = False
@@ -58,7 +58,7 @@ class Options:
         return self.kernel[0] // 2, self.kernel[1] // 2
 
     def keywords(self) -> dict[str, Any]:
-        """All but the grid as ``geotfr.export_image`` takes it, array bands as lists of ``FILE:BAND``."""
+        """All but grid and complex parts as ``geotfr.export_image`` takes it, array bands as ``FILE:BAND,…``."""
         return {
             "patch_dimensions": self.patch,
             "kernel_size": self.kernel,
@@ -80,7 +80,6 @@ class Options:
             "mask_mode": self.mask_mode,
             "masks": [f"{path}:{number}" for path, number in self.masks],
             "unscale": self.unscale,
-            "complex_parts": self.complex_parts,
             "edge": "pad" if self.pad else "drop",
             "patch_index": self.patch_index,
         }

@@ -12,13 +12,11 @@ import rasterio
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.transform import Affine
 
-from oracle.options import Grid
+from oracle.options import Grid, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from oracle.options import Options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +172,7 @@ def _on_grid(layer: _Layer, grid: Grid) -> Element:
 def _shown(options: Options, grid: Grid) -> np.ndarray:
     shown = np.ones((grid.height, grid.width), bool)
     for path, number in options.masks:
-        with rasterio.open(path) as source:
-            shown &= source.read(number) != 0
+        shown &= _on_grid(_layers(path, Options(patch=(1, 1)), stacked=True)[number - 1], grid).pixels != 0
     if options.inside is not None:
         for row in range(grid.height):
             for col in range(grid.width):
