@@ -27,11 +27,40 @@ if TYPE_CHECKING:
     from rasterio.io import DatasetReader
 
     from geotfr.grid import Window
+    from geotfr.rasters.request import SourceRequest
 
-__all__ = ["RasterSource", "SourceBand", "SourceFile", "SourceSpec", "open_sources", "parse_source"]
+__all__ = [
+    "RasterSource",
+    "SourceBand",
+    "SourceFeature",
+    "SourceFile",
+    "SourceSpec",
+    "open_export_source",
+    "open_sources",
+    "parse_source",
+]
 
 MASK_PIXELS = 1 << 17
 """How many pixels of a band are compared at a time: they fit the cache with their mask, which halves the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFeature:
+    """A feature of the export: a scalar band, or the elements of an array band.
+
+    Attributes
+    ----------
+    name
+        Unique among the features.
+    planes
+        Positions of its bands in :attr:`RasterSource.bands`.
+    is_array
+        Whether a pixel of it is an array; it may have one element.
+    """
+
+    name: str
+    planes: range
+    is_array: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +95,11 @@ class RasterSource:
         """The selected bands, in order."""
         self.warnings: tuple[str, ...] = warnings
         """What a user should know, one line each; to be told once."""
+        self.features: tuple[SourceFeature, ...] = tuple(
+            SourceFeature(name=band.name, planes=range(place, place + 1), is_array=False)
+            for place, band in enumerate(bands)
+        )
+        """The features that the bands make: scalar bands first, then array bands."""
         self._files = files
         self._allow_drivers = allow_drivers
         self._threads = threads
@@ -97,7 +131,13 @@ class RasterSource:
             file.has_mask for file in self.sources
         )
 
-    def read(self, window: Window, out: Sequence[NDArray[np.generic]], valid: NDArray[np.bool_]) -> None:
+    def read(
+        self,
+        window: Window,
+        out: Sequence[NDArray[np.generic]],
+        valid: NDArray[np.bool_],
+        band_valid: Sequence[NDArray[np.bool_]] | None = None,
+    ) -> None:
         """Fill ``out`` with the pixels of ``window``, and ``valid`` with True where no mask masks them.
 
         Parameters
@@ -109,6 +149,9 @@ class RasterSource:
             larger buffer are filled in place; bands that lie evenly spaced in one buffer are read at once.
         valid
             (row, column). False where any selected band or its file's mask or alpha says masked.
+        band_valid
+            One array (row, column) per band, filled with the band's own validity: its nodata, NaN, and the mask or
+            alpha of its file. ``valid`` then is False only where something masks whole pixels.
 
         Raises
         ------
@@ -116,11 +159,15 @@ class RasterSource:
             If GDAL can't read or decode the pixels.
         """
         valid.fill(True)
+        for own in band_valid or ():
+            own.fill(True)
+        # Several bands that clear one array unite their masks.
+        kept = [valid] * len(self.bands) if band_valid is None else band_valid
         for number in self._used:
             for group in self._groups[number]:
                 self._read_group(number, group, window, out)
-            self._keep_file_masks(number, window, out, valid)
-        self._keep_values(out, valid)
+            self._keep_file_masks(number, window, out, kept)
+        self._keep_values(out, kept)
 
     def reopen(self) -> RasterSource:
         """The same stack with handles of its own, for another thread."""
@@ -188,47 +235,76 @@ class RasterSource:
         number: int,
         window: Window,
         out: Sequence[NDArray[np.generic]],
-        valid: NDArray[np.bool_],
+        kept: Sequence[NDArray[np.bool_]],
     ) -> None:
-        """Clear ``valid`` where a mask band or an alpha band of the file masks."""
+        """Clear ``kept`` of the file's bands where a mask band or an alpha band of the file masks."""
         file = self._files[number]
         if not file.has_mask:
             return
-        scratch = np.empty(valid.shape, np.bool_)
-        places = {b.index: place for place, b in enumerate(self.bands) if b.source_number == number}
-        masks = (file.mask_band,) if file.mask_band else tuple(places) if file.has_band_masks else ()
-        for index in masks:
-            keep_nonzero(self._read_mask(number, index, window), valid, scratch)
+        places = [place for place, band in enumerate(self.bands) if band.source_number == number]
+        own = _distinct([kept[place] for place in places])
+        scratch = np.empty(own[0].shape, np.bool_)
+        if file.mask_band:
+            mask = self._read_mask(number, file.mask_band, window)
+            for valid in own:
+                keep_nonzero(mask, valid, scratch)
+        elif file.has_band_masks:
+            for place in places:
+                keep_nonzero(self._read_mask(number, self.bands[place].index, window), kept[place], scratch)
         for index in file.alpha_bands:
-            if index in places:
-                keep_nonzero(out[places[index]], valid, scratch)
-                continue
-            dtype = self._handle(number).dtypes[index - 1]
-            alpha = np.empty((1, window.height, window.width), dtype)
-            self._read_pixels(number, (index,), window, alpha)
-            keep_nonzero(alpha[0], valid, scratch)
+            alpha = self._alpha(number, index, window, {self.bands[place].index: out[place] for place in places})
+            for valid in own:
+                keep_nonzero(alpha, valid, scratch)
 
-    def _keep_values(self, out: Sequence[NDArray[np.generic]], valid: NDArray[np.bool_]) -> None:
-        """Clear ``valid`` where a band's own values mask, some rows at a time, so that all stays in cache."""
+    def _alpha(
+        self, number: int, index: int, window: Window, read: dict[int, NDArray[np.generic]]
+    ) -> NDArray[np.generic]:
+        """Alpha band ``index``, (row, column): from the bands ``read`` already, if it is one of them."""
+        if index in read:
+            return read[index]
+        alpha = np.empty((1, window.height, window.width), self._handle(number).dtypes[index - 1])
+        self._read_pixels(number, (index,), window, alpha)
+        return alpha[0]
+
+    def _keep_values(self, out: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
+        """Clear ``kept`` where a band's own values mask, some rows at a time, so that all stays in cache."""
         masking = [
-            (band, pixels)
-            for band, pixels in zip(self.bands, out, strict=True)
+            (band, pixels, valid)
+            for band, pixels, valid in zip(self.bands, out, kept, strict=True)
             if band.nodata or band.dtype.kind == "f"
         ]
         if not masking:
             return
-        height, width = valid.shape
+        height, width = kept[0].shape
         step = max(1, MASK_PIXELS // max(width, 1))
         scratch = np.empty((min(step, height), width), np.bool_)
         for row in range(0, height, step):
             rows = slice(row, min(row + step, height))
-            for band, pixels in masking:
+            for band, pixels, valid in masking:
                 keep_valid(pixels[rows], band.nodata, valid[rows], scratch[: rows.stop - row])
 
     def _read_error(self, number: int, indexes: tuple[int, ...], window: Window, error: Exception) -> ReadError:
         bands = f"band{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"
         where = f"rows {window.row}-{window.row_stop - 1}, columns {window.col}-{window.col_stop - 1}"
         return ReadError(f"{self._files[number].path}: {bands}, {where}: can't be read: {gdal_words(error)}")
+
+
+def open_export_source(specs: Sequence[SourceSpec | str], request: SourceRequest) -> RasterSource:
+    """The rasters ``specs`` as ``request`` asks for them, on the grid of the export.
+
+    Raises
+    ------
+    MissingInputError, InputError, UsageError
+        See :func:`open_sources`.
+    """
+    return open_sources(
+        specs,
+        bands=request.bands,
+        nodata=request.nodata,
+        allow_ungeoreferenced=request.allow_ungeoreferenced,
+        allow_drivers=request.allow_drivers,
+        threads=request.threads,
+    )
 
 
 def open_sources(
@@ -368,6 +444,11 @@ def _as_one(views: Sequence[NDArray[np.generic]]) -> NDArray[np.generic] | None:
     ):
         return None
     return np.lib.stride_tricks.as_strided(first, (len(views), *first.shape), (step, *first.strides))
+
+
+def _distinct(arrays: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+    """``arrays``, each object once."""
+    return list({id(array): array for array in arrays}.values())
 
 
 def _slices(window: Window) -> tuple[tuple[int, int], tuple[int, int]]:
