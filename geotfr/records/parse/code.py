@@ -54,6 +54,16 @@ def parsing_code(
         tensors.
     is_gzip
         Whether the files are compressed; TensorFlow has to be told.
+
+    >>> print(parsing_code({"B4": VarLenFeature("float32")}, ["a.tfrecord"], target="tf"))
+    import tensorflow as tf
+    <BLANKLINE>
+    features = {
+        "B4": tf.io.VarLenFeature(tf.float32),
+    }
+    dataset = tf.data.TFRecordDataset(["a.tfrecord"])
+    dataset = dataset.batch(32).map(lambda batch: tf.io.parse_example(batch, features))
+    <BLANKLINE>
     """
     files = ", ".join(_text(path) for path in paths)
     mapping = features_code(features, target=target)
