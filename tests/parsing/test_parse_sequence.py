@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from geotfr.records.parse.specs import (
     VarLenFeature,
 )
 from geotfr.records.parse.values import RaggedValue, SparseValue
+from geotfr.storage.example_files import write_examples
 
 if TYPE_CHECKING:
     from parsing.wire import Content
@@ -173,3 +175,12 @@ def test_printed_scripts_compile_and_name_the_files(target: Any) -> None:
     script = parsing_code({"B4": FixedLenFeature([2], np.float32)}, ["a b.tfrecord.gz"], target=target, is_gzip=True)
     compile(script, "script", "exec")
     assert '"a b.tfrecord.gz"' in script
+
+
+def test_the_printed_loop_reads_the_file(tmp_path: Path) -> None:
+    path = tmp_path / 'odd "name".tfrecord'
+    write_examples(path, [{"B4": [1.0, 2.0], "name": "é"}])
+    scope: dict[str, Any] = {}
+    exec(parsing_code(infer_features(path), [str(path)], target="geotfr"), scope)
+    assert scope["example"]["B4"].tolist() == [1, 2]
+    assert scope["example"]["name"].tolist() == ["é".encode()]
