@@ -1,7 +1,7 @@
 """Cutting patches out of a strip: views, casts and fills, whole runs of patches at once.
 
-A *strip* is some patch rows by some patch columns with the margins around them, held as one array per band and one
-validity array. A *run* is consecutive patches of one patch row in it. Patches are strided views of the strip, so the
+A *strip* is some patch rows by some patch columns with the margins around them, held as one array per plane and their
+validity. A *run* is consecutive patches of one patch row in it. Patches are strided views of the strip, so the
 only copy is the cast into the record.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -43,10 +43,15 @@ class Strip:
         The patch layout of the whole grid.
     rows, columns
         Which patch rows and columns of it the strip holds.
-    bands
-        One (row, col) array per band in its native dtype; content outside the raster is arbitrary.
+    planes
+        One (row, col) array per plane in its native dtype; content outside the raster is arbitrary.
     valid
-        (row, col) bool, True where no band is masked and the raster reaches; None if that is everywhere.
+        (row, col) bool, True where the pixel is not masked; None if that is everywhere.
+    plane_valid
+        For each plane the (row, col) bool array that says where it is not filled, None if that is everywhere. Planes
+        may share one array.
+    own_valid
+        The validity of each scalar band alone, where its pixels are filled by the mask of all bands; else empty.
     masked_counts
         (patch row, patch column) int64: masked pixels of each patch, margins not counted.
     """
@@ -54,9 +59,16 @@ class Strip:
     layout: PatchLayout
     rows: range
     columns: range
-    bands: tuple[NDArray[Any], ...]
+    planes: tuple[NDArray[Any], ...]
     valid: NDArray[np.bool_] | None
+    plane_valid: tuple[NDArray[np.bool_] | None, ...]
+    own_valid: tuple[NDArray[np.bool_], ...]
     masked_counts: NDArray[np.int64]
+
+    def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers in the whole grid of the patches at ``positions`` (row-major within the strip)."""
+        rows, columns = np.divmod(positions, len(self.columns))
+        return (self.rows.start + rows) * self.layout.columns + self.columns.start + columns
 
     def blocks(self, array: NDArray[Any], run: Run) -> NDArray[Any]:
         """The blocks of ``run``: an overlapping read-only view ``(patch, row, col)`` of a strip's array."""
@@ -89,6 +101,10 @@ def runs(positions: NDArray[np.int64], columns: int) -> Iterator[Run]:
     """
     if not len(positions):
         return
+    first, last = int(positions[0]), int(positions[-1])
+    if last - first == len(positions) - 1 and first // columns == last // columns:
+        yield Run(row=first // columns, column=first % columns, count=len(positions))
+        return
     is_start = np.ones(len(positions), bool)
     is_start[1:] = (np.diff(positions) != 1) | (positions[1:] % columns == 0)
     starts = np.flatnonzero(is_start)
@@ -120,13 +136,10 @@ def clamped_fill(default_value: float, dtype: np.dtype[Any]) -> float:
     return min(max(float(default_value), -largest), largest)
 
 
-def fill_masked(outputs: Sequence[NDArray[Any]], valid: NDArray[np.bool_] | None, fills: Sequence[float]) -> None:
-    """Set each band's fill where ``valid`` is False, in place; all arrays are ``(patch, row, col)``."""
-    if valid is None or valid.all():
-        return
-    masked = np.logical_not(valid)
-    for output, fill in zip(outputs, fills, strict=True):
-        np.copyto(output, fill, where=masked, casting="unsafe")
+def fill_masked(values: NDArray[Any], valid: NDArray[np.bool_] | None, fill: float) -> None:
+    """Set ``values`` to ``fill`` where ``valid`` is False, in place; None is valid everywhere."""
+    if valid is not None and not valid.all():
+        np.copyto(values, fill, where=np.logical_not(valid), casting="unsafe")
 
 
 def count_inexact(band: NDArray[Any], written: NDArray[np.float32], valid: NDArray[np.bool_] | None) -> tuple[int, int]:

@@ -33,6 +33,9 @@ class PatchLayout:
         (rows, columns) of a patch without margin, each at least 1.
     kernel_yx
         (rows, columns) of the kernel, each at least 1; 1 adds no margin.
+    pads_edge
+        Whether the right and lower edge is covered by patches that reach beyond the grid, instead of left out. Earth
+        Engine never does.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class PatchLayout:
     geobox: GeoBox
     patch_yx: tuple[int, int]
     kernel_yx: tuple[int, int] = (1, 1)
+    pads_edge: bool = False
 
     @property
     def margin_yx(self) -> tuple[int, int]:
@@ -60,12 +64,16 @@ class PatchLayout:
     @property
     def rows(self) -> int:
         """Patch rows."""
-        return self.geobox.shape_yx[0] // self.patch_yx[0]
+        return self._patches_along(0)
 
     @property
     def columns(self) -> int:
         """Patches per row."""
-        return self.geobox.shape_yx[1] // self.patch_yx[1]
+        return self._patches_along(1)
+
+    def _patches_along(self, axis: int) -> int:
+        pixels, side = self.geobox.shape_yx[axis], self.patch_yx[axis]
+        return -(-pixels // side) if self.pads_edge else pixels // side
 
     @property
     def count(self) -> int:
@@ -75,26 +83,38 @@ class PatchLayout:
     @property
     def left_out_yx(self) -> tuple[int, int]:
         """(pixel rows, pixel columns) along the lower and right edge that no patch holds."""
+        if self.pads_edge:
+            return 0, 0
         return self.geobox.shape_yx[0] % self.patch_yx[0], self.geobox.shape_yx[1] % self.patch_yx[1]
 
     @property
     def left_out_share(self) -> float:
         """Share of the grid's pixels that no patch holds, 0 to 1."""
-        held = self.count * self.patch_yx[0] * self.patch_yx[1]
-        return 1.0 - held / self.geobox.pixel_count
+        rows, columns = self.left_out_yx
+        kept = (self.geobox.shape_yx[0] - rows) * (self.geobox.shape_yx[1] - columns)
+        return 1.0 - kept / self.geobox.pixel_count
 
     def patch_window(self, number: int) -> Window:
         """The pixels of patch ``number`` without margin."""
         row, column = divmod(number, self.columns)
+        return self.core_window(range(row, row + 1), range(column, column + 1))
+
+    def core_window(self, rows: range, columns: range) -> Window:
+        """The pixels of a run of patch rows and columns without margins; may pass a padded grid's edges."""
         height, width = self.patch_yx
-        return Window(row=row * height, col=column * width, height=height, width=width)
+        return Window(
+            row=rows.start * height,
+            col=columns.start * width,
+            height=len(rows) * height,
+            width=len(columns) * width,
+        )
 
     def blocks_window(self, rows: range, columns: range) -> Window:
         """The pixels of a run of patch rows and columns with the margins around them; may pass the grid's edges."""
-        (height, width), (margin_y, margin_x) = self.patch_yx, self.margin_yx
+        core, (margin_y, margin_x) = self.core_window(rows, columns), self.margin_yx
         return Window(
-            row=rows.start * height - margin_y,
-            col=columns.start * width - margin_x,
-            height=len(rows) * height + 2 * margin_y,
-            width=len(columns) * width + 2 * margin_x,
+            row=core.row - margin_y,
+            col=core.col - margin_x,
+            height=core.height + 2 * margin_y,
+            width=core.width + 2 * margin_x,
         )

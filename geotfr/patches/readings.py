@@ -1,17 +1,24 @@
 """What a feature's length says of its shape.
 
-A mixer holds no kernel, so the number of values decides: the patch itself, or the patch with its margins. What fits
-neither, or could be meant in two ways, is refused with the readings listed; nothing is guessed silently.
+A mixer holds no kernel and no bands, so the number of values decides: the patch itself, the patch with its margins, or
+some channels of either. What fits no reading, or could be meant in two ways, is refused with the readings listed;
+nothing is guessed silently.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Reading", "UnreadableLengthError", "reading_of"]
 
-_MOST_BANDS = 4096
+_MOST_CHANNELS = 4096
 
 
 class UnreadableLengthError(Exception):
@@ -32,66 +39,113 @@ class Reading:
         (rows, columns) that a record holds, row-major.
     margin_yx
         (rows, columns) to trim on each side to get the patch.
+    channels
+        Bands in the feature.
+    channels_last
+        Whether the channels of a pixel stand together, (row, col, channel), instead of (channel, row, col).
     """
 
     block_yx: tuple[int, int]
     margin_yx: tuple[int, int]
+    channels: int = 1
+    channels_last: bool = False
+
+    def patches(self, values: NDArray[Any], channel: int) -> NDArray[Any]:
+        """One channel of ``values`` ``(n, length)``, trimmed: a read-only view ``(n, row, col)``."""
+        (height, width), (margin_y, margin_x) = self.block_yx, self.margin_yx
+        record, step = values.strides
+        if self.channels_last:
+            origin, step = values[:, channel:], step * self.channels
+        else:
+            origin = values[:, channel * height * width :]
+        blocks = np.lib.stride_tricks.as_strided(
+            origin, (len(values), height, width), (record, width * step, step), writeable=False
+        )
+        return blocks[:, margin_y : height - margin_y, margin_x : width - margin_x]
 
 
-def reading_of(length: int, patch_yx: tuple[int, int], kernel_yx: tuple[int, int] | None) -> Reading:
+def reading_of(
+    length: int,
+    patch_yx: tuple[int, int],
+    kernel_yx: tuple[int, int] | None,
+    *,
+    depth: int | None = None,
+    channels: str | None = None,
+) -> Reading:
     """How ``length`` values are laid out around a patch of ``patch_yx``.
 
-    ``kernel_yx`` is the kernel that padded values carry; None where it isn't known, then an even excess of a square
-    patch gives the margin.
-
-    >>> reading_of(144, (8, 8), None)
-    Reading(block_yx=(12, 12), margin_yx=(2, 2))
+    Parameters
+    ----------
+    kernel_yx
+        The kernel that padded values carry; None where it isn't known, then an even excess of a square patch gives the
+        margin.
+    depth
+        Channels that the feature is known to have, (channel, row, col).
+    channels
+        ``first`` or ``last``: the feature may have several channels, in this order.
 
     Raises
     ------
     UnreadableLengthError
         No reading fits, or more than one.
+
+    Examples
+    --------
+    >>> reading_of(144, (8, 8), None)
+    Reading(block_yx=(12, 12), margin_yx=(2, 2), channels=1, channels_last=False)
     """
-    height, width = patch_yx
-    if length == height * width:
-        return Reading(block_yx=patch_yx, margin_yx=(0, 0))
+    plain = Reading(block_yx=patch_yx, margin_yx=(0, 0))
+    shapes = [plain]
     if kernel_yx is not None:
-        margin = kernel_yx[0] // 2, kernel_yx[1] // 2
-        block = height + 2 * margin[0], width + 2 * margin[1]
-        if length == block[0] * block[1]:
-            return Reading(block_yx=block, margin_yx=margin)
-    padded = _square_margin(length, patch_yx) if kernel_yx is None else None
-    bands = length // (height * width) if length and length % (height * width) == 0 else 0
-    bands = bands if bands <= _MOST_BANDS else 0
-    if padded is not None and not bands:
-        return padded
-    raise UnreadableLengthError(_explain(length, patch_yx, kernel_yx, padded, bands), is_ambiguous=padded is not None)
+        shapes.append(_padded(patch_yx, (kernel_yx[0] // 2, kernel_yx[1] // 2)))
+    for shape in shapes:
+        for count in (1, depth or 1):
+            if length == count * _pixels(shape):
+                return Reading(block_yx=shape.block_yx, margin_yx=shape.margin_yx, channels=count)
+    found: list[Reading] = []
+    if kernel_yx is None:
+        found += _square_margin(length, patch_yx)
+    banded = [
+        Reading(
+            block_yx=shape.block_yx,
+            margin_yx=shape.margin_yx,
+            channels=length // _pixels(shape),
+            channels_last=channels == "last",
+        )
+        for shape in dict.fromkeys(shapes)
+        if length and length % _pixels(shape) == 0 and length // _pixels(shape) <= _MOST_CHANNELS
+    ]
+    if channels is not None or found:
+        found += banded
+    if len(found) == 1:
+        return found[0]
+    message = _explain(length, shapes, dict.fromkeys([*found, *banded]))
+    raise UnreadableLengthError(message, is_ambiguous=len(found) > 1)
 
 
-def _square_margin(length: int, patch_yx: tuple[int, int]) -> Reading | None:
+def _pixels(shape: Reading) -> int:
+    return shape.block_yx[0] * shape.block_yx[1]
+
+
+def _padded(patch_yx: tuple[int, int], margin_yx: tuple[int, int]) -> Reading:
+    return Reading(block_yx=(patch_yx[0] + 2 * margin_yx[0], patch_yx[1] + 2 * margin_yx[1]), margin_yx=margin_yx)
+
+
+def _square_margin(length: int, patch_yx: tuple[int, int]) -> list[Reading]:
     side = math.isqrt(length)
     excess = side - patch_yx[0]
     if patch_yx[0] != patch_yx[1] or side * side != length or excess <= 0 or excess % 2:
-        return None
-    return Reading(block_yx=(side, side), margin_yx=(excess // 2, excess // 2))
+        return []
+    return [_padded(patch_yx, (excess // 2, excess // 2))]
 
 
-def _explain(
-    length: int,
-    patch_yx: tuple[int, int],
-    kernel_yx: tuple[int, int] | None,
-    padded: Reading | None,
-    bands: int,
-) -> str:
-    height, width = patch_yx
-    fits = []
-    if padded is not None:
-        side = padded.block_yx[0]
-        fits.append(f"a block of {side} x {side} (--kernel-size {2 * padded.margin_yx[0]})")
-    if bands:
-        fits.append(f"{bands} bands of {width} x {height} (write one feature a band)")
-    expected = f"the patch {width} x {height} = {height * width}"
-    if kernel_yx is not None:
-        block = height + kernel_yx[0] // 2 * 2, width + kernel_yx[1] // 2 * 2
-        expected += f", with kernel {kernel_yx[1]} x {kernel_yx[0]} {block[1]} x {block[0]} = {block[0] * block[1]}"
-    return f"{length} values; expected {expected}; it could be {' or '.join(fits) or 'no other known shape'}"
+def _explain(length: int, shapes: list[Reading], found: dict[Reading, None]) -> str:
+    expected = " or ".join(f"{s.block_yx[1]} x {s.block_yx[0]} = {_pixels(s)}" for s in dict.fromkeys(shapes))
+    readings = []
+    for reading in found:
+        height, width = reading.block_yx
+        if reading.channels == 1:
+            readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1]})")
+        else:
+            readings.append(f"{reading.channels} channels of {width} x {height} (--channels first or last)")
+    return f"{length} values; expected {expected}; it could be {' or '.join(readings) or 'no other known shape'}"

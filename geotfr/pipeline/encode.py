@@ -1,85 +1,543 @@
-"""From a strip to records: cast, fill and seal whole runs of patches at once."""
+"""From a strip to records: cast, fill and seal whole runs of patches at once.
+
+An encoder cuts its work into *units*, some patches or some pixel rows of one, and turns each into the bytes of whole
+records. Three encoders share the cutting: Examples whose lists all have a fixed length (a template, filled through
+views), Examples with int64 lists (varints: records of different lengths, put together by length), and a
+SequenceExample for each pixel.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from geotfr.patches.cut import Strip, clamped_fill, count_inexact, fill_masked, runs
-from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind
+from geotfr.errors import InputError
+from geotfr.patches.cut import count_inexact, fill_masked, runs
+from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
+from geotfr.records.varints import pack_varints, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from geotfr.patches import PatchLayout
-    from geotfr.pipeline.plan import BandSpec
+    from geotfr.patches.cut import Run, Strip
+    from geotfr.patches.features import FeatureSpec
 
-__all__ = ["EncodeCounts", "ExampleEncoder", "example_layout"]
+__all__ = ["EncodeCounts", "Encoded", "Encoder", "Unit", "make_encoder"]
+
+UNIT_BYTES = 2**20
+_INT64_MAX = 2**63 - 1
+# The longest varint: negative numbers take ten bytes.
+_LONGEST_VARINT = 10
 
 
 @dataclass(slots=True)
 class EncodeCounts:
-    """What encoding met: integers that float32 can't hold exactly, floats beyond float32; patch cores only."""
+    """What encoding met, patch cores only.
+
+    Attributes
+    ----------
+    inexact
+        Integers that float32 can't hold exactly.
+    infinite
+        float64 values that became infinite.
+    overwritten
+        Samples that are valid in their band, but masked with their pixel.
+    """
 
     inexact: int = 0
     infinite: int = 0
+    overwritten: int = 0
 
     def add(self, other: EncodeCounts) -> None:
         """Count ``other`` in."""
         self.inexact += other.inexact
         self.infinite += other.infinite
+        self.overwritten += other.overwritten
 
 
-def example_layout(layout: PatchLayout, names: Sequence[str]) -> ExampleLayout:
-    """The records of scalar bands: each band one float list of the block's pixels, row-major."""
-    pixels = layout.block_yx[0] * layout.block_yx[1]
-    return ExampleLayout([FeatureLayout(name=name, kind=Kind.FLOAT, length=pixels) for name in names])
+@dataclass(slots=True)
+class Encoded:
+    """The framed records of one unit.
+
+    Attributes
+    ----------
+    data
+        Their bytes, one behind the other.
+    ends
+        Where each ends in ``data``.
+    patches
+        Patches that are complete with this unit.
+    counts
+        What encoding met.
+    buffer
+        Memory to give back to the encoder when ``data`` is no longer needed, or None.
+    """
+
+    data: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    patches: int
+    counts: EncodeCounts
+    buffer: NDArray[np.uint8] | None = None
 
 
-class ExampleEncoder:
-    """Writes patches into records: one Example a patch, one float list a band."""
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Patches at ``positions`` of a strip, ascending; of each block the pixel rows ``rows``."""
 
-    def __init__(self, layout: ExampleLayout, bands: Sequence[BandSpec], *, default_value: float) -> None:
-        self.layout = layout
-        # A float64 band's default may be beyond float32 and becomes infinite, as its pixels do.
-        with np.errstate(over="ignore"):
-            self._fills = [float(np.float32(clamped_fill(default_value, band.dtype))) for band in bands]
+    positions: NDArray[np.int64]
+    rows: range
 
-    def encode(self, strip: Strip, positions: NDArray[np.int64], records: NDArray[np.uint8]) -> EncodeCounts:
-        """Fill and seal ``records`` ``(n, record_bytes)`` with the ``n`` patches at ``positions`` of the strip.
 
-        ``positions`` ascend and count patches row-major within the strip.
-        """
+class Encoder(Protocol):
+    """Turns patches into records.
+
+    Attributes
+    ----------
+    record_bytes
+        Bytes of a record with framing; the most it can have if ``is_even`` is False.
+    is_even
+        Whether all records have this length.
+    records_per_patch
+        1, or the pixels of a block.
+    """
+
+    record_bytes: int
+    is_even: bool
+    records_per_patch: int
+
+    def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
+        """The work on the patches at ``positions`` of a strip, in the order of the records."""
+        ...
+
+    def encode(self, strip: Strip, unit: Unit) -> Encoded:
+        """The records of a unit; safe in several threads."""
+        ...
+
+    def recycle(self, encoded: Encoded) -> None:
+        """Take back the memory of an encoded unit that is written."""
+        ...
+
+
+def make_encoder(
+    layout: PatchLayout, features: Sequence[FeatureSpec], *, sequences: bool, patch_index: str | None
+) -> Encoder:
+    """The encoder for these features."""
+    if sequences:
+        return _SequenceEncoder(layout, features)
+    if any(feature.kind == Kind.INT64 for feature in features):
+        return _VarintEncoder(layout, features, patch_index)
+    return _EvenEncoder(layout, features, patch_index)
+
+
+class _Buffers:
+    """Recycled memory of records of one layout: templates are written once."""
+
+    def __init__(self, layout: RecordLayout, count: int) -> None:
+        self._layout = layout
+        self._count = count
+        # Appending and popping are atomic: encoders in other threads take what the writer gives back.
+        self._free: deque[NDArray[np.uint8]] = deque()
+
+    def take(self) -> NDArray[np.uint8]:
+        try:
+            return self._free.popleft()
+        except IndexError:
+            return self._layout.allocate(self._count)
+
+    def give(self, buffer: NDArray[np.uint8]) -> None:
+        self._free.append(buffer)
+
+
+class _EvenEncoder:
+    """One Example a patch, all lists of fixed length."""
+
+    is_even = True
+    records_per_patch = 1
+
+    def __init__(self, layout: PatchLayout, features: Sequence[FeatureSpec], patch_index: str | None) -> None:
+        self._block = layout.block_yx
+        self._features = features
+        self._index_name = patch_index
+        self._columns = layout.columns
+        # The patch's number is the one value whose length varies: a layout for each number of its bytes.
+        widths = range(1, len(varint(layout.count)) + 1) if patch_index else range(1)
+        layouts = [self._layout(width) for width in widths]
+        self.record_bytes = layouts[-1].record_bytes
+        self.is_even = len(layouts) == 1
+        self._unit_patches = max(UNIT_BYTES // self.record_bytes, 1)
+        self._buffers = dict(zip(widths, (_Buffers(each, self._unit_patches) for each in layouts), strict=True))
+        self._layouts = dict(zip(widths, layouts, strict=True))
+
+    def _layout(self, index_bytes: int) -> ExampleLayout:
+        pixels = self._block[0] * self._block[1]
+        lists = [
+            FeatureLayout(name=feature.name, kind=Kind(feature.kind), length=len(feature.planes) * pixels)
+            for feature in self._features
+        ]
+        if self._index_name:
+            lists.append(FeatureLayout(name=self._index_name, kind=Kind.INT64, length=index_bytes))
+        return ExampleLayout(lists)
+
+    def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
+        for start in range(0, len(positions), self._unit_patches):
+            yield Unit(positions[start : start + self._unit_patches], range(self._block[0]))
+
+    def encode(self, strip: Strip, unit: Unit) -> Encoded:
+        if not self._index_name:
+            return self._encode(strip, unit.positions, 0, None)
+        numbers = strip.numbers(unit.positions)
+        packed, widths = pack_varints(numbers[:, np.newaxis])
+        starts = np.cumsum(widths) - widths
+        parts = []
+        for width in np.unique(widths).tolist():
+            chosen = widths == width
+            index = packed[starts[chosen][:, np.newaxis] + np.arange(width)]
+            parts.append(self._encode(strip, unit.positions[chosen], width, index))
+        return _joined(parts)
+
+    def recycle(self, encoded: Encoded) -> None:
+        if encoded.buffer is not None:
+            for buffers, layout in zip(self._buffers.values(), self._layouts.values(), strict=True):
+                if layout.record_bytes == encoded.buffer.shape[1]:
+                    buffers.give(encoded.buffer)
+                    return
+
+    def _encode(
+        self, strip: Strip, positions: NDArray[np.int64], width: int, index: NDArray[np.uint8] | None
+    ) -> Encoded:
+        layout = self._layouts[width]
+        buffer = self._buffers[width].take()
+        records = buffer[: len(positions)]
         counts = EncodeCounts()
         done = 0
-        block = strip.layout.block_yx
         for run in runs(positions, len(strip.columns)):
             part = records[done : done + run.count]
             done += run.count
-            valid = None if strip.valid is None else strip.blocks(strip.valid, run)
-            outputs = []
-            for index, band in enumerate(strip.bands):
-                output = self.layout.values(part, index).reshape(run.count, *block)
-                # float64 beyond float32 becomes infinite; that is counted and told, not warned of here.
-                with np.errstate(over="ignore", invalid="ignore"):
-                    output[...] = strip.blocks(band, run)
-                self._count(strip, run, band, output, counts)
-                outputs.append(output)
-            fill_masked(outputs, valid, self._fills)
-        self.layout.seal(records[:done])
-        return counts
+            for number, feature in enumerate(self._features):
+                values = layout.values(part, number).reshape(run.count, len(feature.planes), *self._block)
+                _fill_feature(strip, run, feature, values, range(self._block[0]), counts)
+            _count_overwritten(strip, run, counts)
+        if index is not None:
+            layout.values(records, len(self._features))[:] = index
+        layout.seal(records)
+        ends = np.arange(1, len(records) + 1, dtype=np.int64) * layout.record_bytes
+        return Encoded(records.reshape(-1), ends, len(records), counts, buffer)
+
+
+class _VarintEncoder:
+    """One Example a patch, some lists of varints: the values decide how long a record is."""
+
+    is_even = False
+    records_per_patch = 1
+
+    def __init__(self, layout: PatchLayout, features: Sequence[FeatureSpec], patch_index: str | None) -> None:
+        self._block = layout.block_yx
+        self._features = features
+        self._index_name = patch_index
+        pixels = self._block[0] * self._block[1]
+        self._lengths = [len(feature.planes) * pixels for feature in features]
+        most = [
+            length * (_LONGEST_VARINT if feature.kind == Kind.INT64 else 1)
+            for feature, length in zip(features, self._lengths, strict=True)
+        ]
+        self.record_bytes = self._layout([*most, _LONGEST_VARINT]).record_bytes
+        self._unit_patches = max(UNIT_BYTES // (self.record_bytes // 4), 1)
+
+    def _layout(self, sizes: Sequence[int]) -> ExampleLayout:
+        lists = [
+            FeatureLayout(name=feature.name, kind=Kind(feature.kind), length=size)
+            for feature, size in zip(self._features, sizes, strict=False)
+        ]
+        if self._index_name:
+            lists.append(FeatureLayout(name=self._index_name, kind=Kind.INT64, length=sizes[-1]))
+        return ExampleLayout(lists)
+
+    def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
+        for start in range(0, len(positions), self._unit_patches):
+            yield Unit(positions[start : start + self._unit_patches], range(self._block[0]))
+
+    def encode(self, strip: Strip, unit: Unit) -> Encoded:
+        counts = EncodeCounts()
+        columns = []
+        for feature, length in zip(self._features, self._lengths, strict=True):
+            values = np.empty((len(unit.positions), length), _DTYPE[feature.kind])
+            done = 0
+            for run in runs(unit.positions, len(strip.columns)):
+                part = values[done : done + run.count].reshape(run.count, len(feature.planes), *self._block)
+                done += run.count
+                _fill_feature(strip, run, feature, part, range(self._block[0]), counts)
+            columns.append(_Column.of(values))
+        for run in runs(unit.positions, len(strip.columns)):
+            _count_overwritten(strip, run, counts)
+        if self._index_name:
+            columns.append(_Column.of(strip.numbers(unit.positions)[:, np.newaxis]))
+        data, ends = _pack_by_length(columns, self._layout)
+        return Encoded(data, ends, len(unit.positions), counts)
+
+    def recycle(self, encoded: Encoded) -> None:
+        """Nothing to take back: each unit has memory of its own length."""
+
+
+class _SequenceEncoder:
+    """One SequenceExample a pixel: scalar bands in the context, array bands as lists of steps."""
+
+    def __init__(self, layout: PatchLayout, features: Sequence[FeatureSpec]) -> None:
+        self._block = layout.block_yx
+        # The layout numbers the context first.
+        self._features = sorted(features, key=lambda feature: feature.depth is not None)
+        self.records_per_patch = self._block[0] * self._block[1]
+        self.is_even = all(feature.kind != Kind.INT64 for feature in features)
+        channels = sum(len(feature.planes) for feature in features if feature.kind == Kind.INT64)
+        self._even = self._layout([1] * channels)
+        most = self._layout([_LONGEST_VARINT] * channels)
+        self.record_bytes = most.record_bytes
+        row_bytes = self._block[1] * self.record_bytes
+        self._unit_rows = min(max(UNIT_BYTES // row_bytes, 1), self._block[0])
+        self._unit_patches = max(UNIT_BYTES // (row_bytes * self._block[0]), 1)
+        self._unit_records = self._unit_patches * self._unit_rows * self._block[1]
+        self._buffers = _Buffers(self._even, self._unit_records)
+
+    def _layout(self, sizes: Sequence[int]) -> SequenceLayout:
+        """``sizes`` are the bytes of each int64 value, channel by channel."""
+        rest = iter(sizes)
+        context, lists = [], []
+        for feature in self._features:
+            steps = []
+            for _ in feature.planes:
+                length = next(rest) if feature.kind == Kind.INT64 else 1
+                steps.append(FeatureLayout(name=feature.name, kind=Kind(feature.kind), length=length))
+            if feature.depth is None:
+                context += steps
+            else:
+                lists.append(steps)
+        return SequenceLayout(context, lists)
+
+    def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
+        whole = range(self._block[0])
+        for start in range(0, len(positions), self._unit_patches):
+            part = positions[start : start + self._unit_patches]
+            for row in range(0, len(whole), self._unit_rows):
+                yield Unit(part, whole[row : row + self._unit_rows])
+
+    def encode(self, strip: Strip, unit: Unit) -> Encoded:
+        counts = EncodeCounts()
+        shape = len(unit.positions), len(unit.rows), self._block[1]
+        count = shape[0] * shape[1] * shape[2]
+        is_last = unit.rows.stop == self._block[0]
+        patches = len(unit.positions) if is_last else 0
+        if self.is_even:
+            buffer = self._buffers.take()
+            records = buffer[:count]
+            slot = 0
+            for feature in self._features:
+                for channel in range(len(feature.planes)):
+                    values = self._even.values(records, slot).reshape(shape)
+                    self._fill(strip, unit, feature, channel, values, counts)
+                    slot += 1
+            self._even.seal(records)
+            ends = np.arange(1, count + 1, dtype=np.int64) * self._even.record_bytes
+            encoded = Encoded(records.reshape(-1), ends, patches, counts, buffer)
+        else:
+            columns = []
+            for feature in self._features:
+                for channel in range(len(feature.planes)):
+                    values = np.empty(shape, _DTYPE[feature.kind])
+                    self._fill(strip, unit, feature, channel, values, counts)
+                    columns.append(_Column.of(values.reshape(count, 1)))
+            is_varint = [column.sizes is not None for column in columns]
+            data, ends = _pack_by_length(
+                columns,
+                lambda sizes: self._layout([s for s, chosen in zip(sizes, is_varint, strict=True) if chosen]),
+            )
+            encoded = Encoded(data, ends, patches, counts)
+        for run in runs(unit.positions, len(strip.columns)):
+            if is_last:
+                _count_overwritten(strip, run, counts)
+        return encoded
 
     @staticmethod
-    def _count(strip: Strip, run: Any, band: NDArray[Any], output: NDArray[Any], counts: EncodeCounts) -> None:
-        if band.dtype.itemsize < 4 or band.dtype == np.float32:
-            return
-        (margin_y, margin_x), (height, width) = strip.layout.margin_yx, strip.layout.patch_yx
-        core = output[:, margin_y : margin_y + height, margin_x : margin_x + width]
-        valid = None if strip.valid is None else strip.cores(strip.valid, run)
-        inexact, infinite = count_inexact(strip.cores(band, run), core, valid)
-        counts.inexact += inexact
-        counts.infinite += infinite
+    def _fill(
+        strip: Strip, unit: Unit, feature: FeatureSpec, channel: int, values: NDArray[Any], counts: EncodeCounts
+    ) -> None:
+        done = 0
+        for run in runs(unit.positions, len(strip.columns)):
+            part = values[done : done + run.count]
+            done += run.count
+            _fill_channel(strip, run, feature, channel, part, unit.rows, counts)
+
+    def recycle(self, encoded: Encoded) -> None:
+        if encoded.buffer is not None:
+            self._buffers.give(encoded.buffer)
+
+
+_DTYPE: dict[str, np.dtype[Any]] = {
+    "bytes": np.dtype(np.uint8),
+    "int64": np.dtype(np.int64),
+    "float": np.dtype(np.float32),
+}
+
+
+def _fill_feature(
+    strip: Strip, run: Run, feature: FeatureSpec, values: NDArray[Any], rows: range, counts: EncodeCounts
+) -> None:
+    """Write a feature of the patches of ``run`` into ``values`` ``(patch, channel, row, col)``."""
+    for channel in range(len(feature.planes)):
+        _fill_channel(strip, run, feature, channel, values[:, channel], rows, counts)
+
+
+def _fill_channel(
+    strip: Strip,
+    run: Run,
+    feature: FeatureSpec,
+    channel: int,
+    values: NDArray[Any],
+    rows: range,
+    counts: EncodeCounts,
+) -> None:
+    """Write one channel of the patches of ``run`` into ``values`` ``(patch, row, col)``: cast, count, fill."""
+    plane, fill = feature.planes[channel], feature.fills[channel]
+    if plane is None:
+        values[...] = _as_written(fill, values.dtype)
+        return
+    pixels = strip.blocks(strip.planes[plane], run)[:, rows.start : rows.stop]
+    mask = strip.plane_valid[plane]
+    valid = None if mask is None else strip.blocks(mask, run)[:, rows.start : rows.stop]
+    if values.dtype.kind == "i" and pixels.dtype == np.uint64:
+        _check_int64(strip, run, feature, pixels, valid)
+    # float64 beyond float32 becomes infinite; that is counted and told, not warned of here.
+    with np.errstate(over="ignore", invalid="ignore"):
+        values[...] = pixels
+    if values.dtype.kind == "f" and pixels.dtype.itemsize > 2 and pixels.dtype != np.float32:
+        _count_narrowed(strip, pixels, values, valid, rows, counts)
+    fill_masked(values, valid, _as_written(fill, values.dtype))
+
+
+def _as_written(fill: float, dtype: np.dtype[Any]) -> float:
+    """A fill as the list holds it; one beyond float32 becomes infinite, as pixels do."""
+    if dtype.kind != "f":
+        # uint64 fills beyond int64 can't be written; the largest that can stands for them.
+        return min(int(fill), _INT64_MAX)
+    with np.errstate(over="ignore"):
+        return float(np.float32(fill))
+
+
+def _count_narrowed(
+    strip: Strip,
+    pixels: NDArray[Any],
+    values: NDArray[Any],
+    valid: NDArray[np.bool_] | None,
+    rows: range,
+    counts: EncodeCounts,
+) -> None:
+    """Count what float32 can't hold, patch cores only: margins would count a pixel several times."""
+    (margin_y, margin_x), (height, width) = strip.layout.margin_yx, strip.layout.patch_yx
+    lines = slice(max(margin_y - rows.start, 0), max(margin_y + height - rows.start, 0))
+    core = (slice(None), lines, slice(margin_x, margin_x + width))
+    inexact, infinite = count_inexact(pixels[core], values[core], None if valid is None else valid[core])
+    counts.inexact += inexact
+    counts.infinite += infinite
+
+
+def _check_int64(
+    strip: Strip, run: Run, feature: FeatureSpec, pixels: NDArray[Any], valid: NDArray[np.bool_] | None
+) -> None:
+    bad = pixels > _INT64_MAX
+    if valid is not None:
+        bad &= valid
+    if bad.any():
+        patch = int(np.flatnonzero(bad.any(axis=(1, 2)))[0])
+        number = (strip.rows.start + run.row) * strip.layout.columns + strip.columns.start + run.column + patch
+        raise InputError(
+            f"band {feature.name!r}, patch {number}: {pixels[bad][0]} is beyond {_INT64_MAX}, the largest that an"
+            " int64 list holds; use --feature-kinds float, or mask it with --nodata"
+        )
+
+
+def _count_overwritten(strip: Strip, run: Run, counts: EncodeCounts) -> None:
+    """Count the samples that are valid in their band, but masked because their pixel is masked in another."""
+    if strip.valid is None or not strip.own_valid:
+        return
+    valid = strip.cores(strip.valid, run)
+    masked = valid.size - int(np.count_nonzero(valid))
+    if masked:
+        for own in strip.own_valid:
+            counts.overwritten += masked - (valid.size - int(np.count_nonzero(strip.cores(own, run))))
+
+
+@dataclass(slots=True)
+class _Column:
+    """One list of every record: values of fixed length, or packed varints whose ``sizes`` in bytes differ."""
+
+    values: NDArray[Any]
+    sizes: NDArray[np.int64] | None = None
+    starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @staticmethod
+    def of(values: NDArray[Any]) -> _Column:
+        """The column of ``values`` ``(record, value)``; int64 is packed."""
+        if values.dtype != np.int64:
+            return _Column(values)
+        packed, sizes = pack_varints(values)
+        return _Column(packed, sizes, np.cumsum(sizes) - sizes)
+
+    def rows(self, chosen: NDArray[np.int64]) -> NDArray[Any]:
+        """The values of the records ``chosen``, which have one size."""
+        if self.sizes is None:
+            return np.asarray(self.values[chosen])
+        size = int(self.sizes[chosen[0]])
+        if len(chosen) == 1:
+            start = int(self.starts[chosen[0]])
+            return self.values[np.newaxis, start : start + size]
+        return np.asarray(self.values[self.starts[chosen][:, np.newaxis] + np.arange(size)])
+
+
+def _pack_by_length(
+    columns: Sequence[_Column], layout_of: Callable[[list[int]], RecordLayout]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The records that ``columns`` make, in order, and where each ends; records of equal lengths are made together."""
+    count = len(next(c.values if c.sizes is None else c.sizes for c in columns))
+    fixed = [c.values.shape[1] if c.sizes is None else 0 for c in columns]
+    sizes = np.stack(
+        [np.full(count, f) if c.sizes is None else c.sizes for c, f in zip(columns, fixed, strict=True)], axis=1
+    )
+    patterns, pattern_of = np.unique(sizes, axis=0, return_inverse=True)
+    pattern_of = pattern_of.reshape(-1)
+    layouts = [layout_of(pattern) for pattern in patterns.tolist()]
+    ends = np.cumsum(np.array([layout.record_bytes for layout in layouts], np.int64)[pattern_of])
+    data = np.empty(int(ends[-1]), np.uint8)
+    order = np.argsort(pattern_of, kind="stable")
+    edges = np.searchsorted(pattern_of[order], np.arange(len(layouts) + 1))
+    for number, layout in enumerate(layouts):
+        chosen = order[edges[number] : edges[number + 1]]
+        records = layout.allocate(len(chosen))
+        for index, column in enumerate(columns):
+            layout.values(records, index)[:] = column.rows(chosen)
+        layout.seal(records)
+        starts = ends[chosen] - layout.record_bytes
+        if len(chosen) == 1:
+            data[starts[0] : ends[chosen[0]]] = records[0]
+        else:
+            data[starts[:, np.newaxis] + np.arange(layout.record_bytes)] = records
+    return data, ends
+
+
+def _joined(parts: Sequence[Encoded]) -> Encoded:
+    """Units that follow each other, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = EncodeCounts()
+    for part in parts:
+        counts.add(part.counts)
+    starts = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
+    return Encoded(
+        np.concatenate([part.data for part in parts]),
+        np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)]),
+        sum(part.patches for part in parts),
+        counts,
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,24 +15,26 @@ from geotfr.errors import UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo, is_manifest, is_mixer
 from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.patches import PatchLayout
-from geotfr.pipeline.encode import EncodeCounts, ExampleEncoder, example_layout
+from geotfr.patches.features import BandSpec, feature_specs
+from geotfr.pipeline.encode import EncodeCounts, make_encoder
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
-from geotfr.pipeline.plan import BandSpec, ExportPlan, human_bytes, plan_for
+from geotfr.pipeline.plan import ExportPlan, check_patches, human_bytes, plan_for
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.shards import ShardWriter
+from geotfr.pipeline.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.strips import StripReader
 from geotfr.records.gzip import codec, ee_bytes_promised
-from geotfr.records.layout import Kind
 from geotfr.storage import OutputSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
-    from typing_extensions import Buffer
 
+    from geotfr.grid.region import Region
     from geotfr.options import Size
     from geotfr.patches.cut import Strip
+    from geotfr.patches.features import FeatureSpec
+    from geotfr.pipeline.encode import Encoded
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.source import RasterSource
     from geotfr.storage import AtomicFile
@@ -126,8 +127,9 @@ def plan_export(
     Parameters and errors are those of :func:`export_image`.
     """
     checked = ExportOptions.checked(**options)
-    with _open(sources, checked, resolve_workers(workers, os.cpu_count() or 1)) as source:
-        return _plan(source, checked, workers=workers, memory_limit=memory_limit)
+    threads = resolve_workers(workers, os.cpu_count() or 1)
+    with _open(sources, checked, threads) as source:
+        return _Job(source, checked, workers=threads, memory_limit=memory_limit).plan
 
 
 def export_image(
@@ -207,50 +209,235 @@ def export_image(
     """
     started = time.perf_counter()
     checked = ExportOptions.checked(**options)
-    with _open(sources, checked, resolve_workers(workers, os.cpu_count() or 1)) as source:
-        plan = _plan(source, checked, workers=workers, memory_limit=memory_limit)
+    threads = resolve_workers(workers, os.cpu_count() or 1)
+    with _open(sources, checked, threads) as source:
+        job = _Job(source, checked, workers=threads, memory_limit=memory_limit)
         if on_plan is not None:
-            on_plan(plan)
-        return _run(source, plan, checked, os.fspath(prefix), overwrite=overwrite, progress=progress, started=started)
+            on_plan(job.plan)
+        return job.run(os.fspath(prefix), overwrite=overwrite, progress=progress, started=started)
 
 
 def _open(sources: Any, options: ExportOptions, workers: int) -> RasterSource:
-    from geotfr.rasters.source import open_sources
+    from geotfr.grid.export_grid import GridRequest
+    from geotfr.rasters.request import SourceRequest
+    from geotfr.rasters.source import open_export_source
 
-    many = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    return open_sources(
-        [os.fspath(source) for source in many],
-        bands=options.bands,
-        nodata=options.nodata,
-        allow_ungeoreferenced=options.allow_ungeoreferenced,
-        threads=workers,
+    # A tuple that begins with an array is one source in memory.
+    is_one = isinstance(sources, str | os.PathLike) or (isinstance(sources, tuple) and hasattr(sources[0], "shape"))
+    many = [sources] if is_one else list(sources)
+    return open_export_source(
+        [os.fspath(each) if isinstance(each, os.PathLike) else each for each in many],
+        SourceRequest(
+            bands=options.bands,
+            nodata=options.nodata,
+            allow_ungeoreferenced=options.allow_ungeoreferenced,
+            allow_drivers=("GTiff", *options.allow_drivers),
+            grid=GridRequest(
+                region=None if options.region is None else _region(options.region),
+                crs=options.crs,
+                crs_transform=options.crs_transform,
+                scale=options.scale,
+                dimensions=options.dimensions_xy,
+                clip_region=options.clip_region,
+            ),
+            resampling=options.resampling,
+            array_bands=options.array_bands,
+            masks=options.masks,
+            unscale=options.unscale,
+            complex_parts=("real", "imag") if options.complex_parts else (),
+            threads=workers,
+        ),
     )
 
 
-def _plan(
-    source: RasterSource, options: ExportOptions, *, workers: int | None, memory_limit: Size | None
-) -> ExportPlan:
-    bands = tuple(
-        BandSpec(
-            name=band.name,
-            dtype=band.dtype,
-            kind=Kind.FLOAT.value,
-            depth=None,
-            nodata=_json_nodata(band.nodata),
+def _region(text: str) -> Region:
+    from geotfr.grid.region import parse_region
+
+    return parse_region(text)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the summary and the manifest tell of the pixels."""
+
+    counts: EncodeCounts = field(default_factory=EncodeCounts)
+    masked_pixels: int = 0
+    dropped: list[int] = field(default_factory=list)
+
+
+class _Job:
+    """One export: its plan, then its run."""
+
+    def __init__(
+        self, source: RasterSource, options: ExportOptions, *, workers: int, memory_limit: Size | None
+    ) -> None:
+        self._source = source
+        self._options = options
+        layout = PatchLayout(
+            geobox=source.geobox,
+            patch_yx=options.patch_yx,
+            kernel_yx=options.kernel_yx,
+            pads_edge=options.edge == "pad",
         )
-        for band in source.bands
-    )
-    layout = PatchLayout(geobox=source.geobox, patch_yx=options.patch_yx, kernel_yx=options.kernel_yx)
-    return plan_for(
-        geobox=source.geobox,
-        bands=bands,
-        record_bytes=example_layout(layout, [band.name for band in bands]).record_bytes,
-        block_shape_yx=source.block_shape_yx,
-        block_bytes=source.block_bytes,
-        options=options,
-        workers=resolve_workers(workers, os.cpu_count() or 1),
-        memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
-    )
+        check_patches(layout)
+        self._bands = tuple(
+            BandSpec(name=feature.name, planes=feature.planes, is_array=feature.is_array) for feature in source.features
+        )
+        dtypes = tuple(plane.dtype for plane in source.bands)
+        features = feature_specs(
+            self._bands,
+            dtypes,
+            tensor_depths=dict(options.tensor_depths),
+            collapse=options.collapse_bands,
+            feature_kinds=options.feature_kinds,
+            default_value=options.default_value,
+        )
+        _check_patch_index(options, features)
+        self._encoder = make_encoder(layout, features, sequences=options.sequence_data, patch_index=options.patch_index)
+        self._codec = codec(options.compressor)
+        self.plan = plan_for(
+            layout=layout,
+            features=features,
+            plane_dtypes=dtypes,
+            encoder=self._encoder,
+            has_mask=source.has_mask,
+            block_shape_yx=source.block_shape_yx,
+            block_bytes=source.block_bytes,
+            max_shard_bytes=options.max_shard_bytes,
+            compresses=self._codec.packs,
+            workers=workers,
+            memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
+        )
+        """What will be written, and how."""
+
+    def run(self, prefix: str, *, overwrite: bool, progress: bool | Progress, started: float) -> ExportResult:
+        """Write the set."""
+        from geotfr.rasters.safe_open import raster_env
+
+        plan, options = self.plan, self._options
+        names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=self._codec.suffix)
+        self._check_sources(names)
+        outputs = OutputSet(names.folder, belongs=_belongs(names), overwrite=overwrite, make_folder=not names.name)
+        with (
+            outputs,
+            raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
+            progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
+        ):
+            is_size_known = plan.is_even and options.compressor == "none" and options.masked_threshold == 1
+            writer = ShardWriter(
+                outputs, self._codec, shard_bytes=plan.shard_bytes if is_size_known else lambda _: None
+            )
+            tally = self._write_records(writer, report)
+            named, manifest = self._describe(names, writer, tally)
+            files = list(named)
+            mixer_name = None
+            if options.masked_threshold == 1:
+                mixer_name = names.mixer(total=len(named))
+                files.append((mixer_name, _text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
+            files.append((names.manifest, _text_file(outputs, manifest.to_text())))
+            outputs.publish(files, incomplete_without=(names.manifest, names.mixer(total=1), names.mixer(total=2)))
+        patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
+        return ExportResult(
+            plan=plan,
+            shards=tuple(names.folder / name for name, _ in named),
+            mixer=None if mixer_name is None else names.folder / mixer_name,
+            manifest=names.folder / names.manifest,
+            patches_written=manifest.patches_written,
+            patches_dropped=len(manifest.patches_dropped),
+            masked_share=tally.masked_pixels / (plan.layout.count * patch_pixels),
+            size_bytes=sum(shard.bytes for shard in manifest.shards),
+            seconds=time.perf_counter() - started,
+            warnings=(
+                *self._source.warnings,
+                *plan.warnings,
+                *_warnings(options, tally, manifest.patches_written),
+            ),
+        )
+
+    def _check_sources(self, names: SetNames) -> None:
+        """Refuse to write over a source."""
+        for file in self._source.sources:
+            path = Path(file.path).resolve()
+            if path.parent == names.folder.resolve() and names.is_of_set(path.name):
+                raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
+
+    def _write_records(self, writer: ShardWriter, report: Progress) -> _Tally:
+        """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
+        plan, encoder, options = self.plan, self._encoder, self._options
+        tally = _Tally()
+        with encoder_pool(plan.workers) as pool:
+            cutter = ShardCutter(
+                writer,
+                self._codec,
+                max_shard_bytes=options.max_shard_bytes,
+                executor=pool,
+                window=plan.workers + 1,
+                release=encoder.recycle,
+                report=report,
+            )
+
+            def commit(encoded: Encoded) -> None:
+                tally.counts.add(encoded.counts)
+                cutter.add(encoded)
+
+            window = OrderedWindow(pool, commit, size=plan.workers + 1)
+            for strip in StripReader(plan, self._source, self._bands, mask_mode=options.mask_mode):
+                for unit in encoder.units(_kept(strip, options.masked_threshold, tally)):
+                    window.submit(encoder.encode, strip, unit)
+                # The strip's buffer is used again: nothing may still be encoded from it.
+                window.drain()
+            cutter.finish()
+        return tally
+
+    def _describe(
+        self, names: SetNames, writer: ShardWriter, tally: _Tally
+    ) -> tuple[list[tuple[str, AtomicFile]], Manifest]:
+        """The shards with their final names, and the manifest that lists them."""
+        plan, options, layout = self.plan, self._options, self.plan.layout
+        total = len(writer.shards)
+        named = [(names.shard(number, total=total), shard.file) for number, shard in enumerate(writer.shards)]
+        manifest = Manifest(
+            geotfr_version=__version__,
+            options=options.as_used(),
+            geobox=layout.geobox,
+            patch_yx=layout.patch_yx,
+            kernel_yx=layout.kernel_yx,
+            margin_yx=layout.margin_yx,
+            rows=layout.rows,
+            columns=layout.columns,
+            left_out_yx=layout.left_out_yx,
+            bands=tuple(self._band_info(feature) for feature in plan.features),
+            patches_written=layout.count - len(tally.dropped),
+            patches_dropped=tuple(tally.dropped),
+            shards=tuple(
+                ShardInfo(name=name, records=shard.records, bytes=shard.file.size, crc32c=f"{shard.file.crc:08x}")
+                for (name, _), shard in zip(named, writer.shards, strict=True)
+            ),
+            sources=tuple(SourceInfo(name=file.name, bytes=file.size_bytes) for file in self._source.sources),
+            compressor=self._codec.name,
+            compressor_level=self._codec.level,
+            compressor_library=self._codec.library,
+        )
+        return named, manifest
+
+    def _band_info(self, feature: FeatureSpec) -> BandInfo:
+        planes = [self._source.bands[plane] for plane in feature.planes if plane is not None]
+        return BandInfo(
+            name=feature.name,
+            dtype=np.result_type(*(plane.dtype for plane in planes)).name,
+            kind=feature.kind,
+            depth=feature.depth,
+            nodata=_json_nodata(planes[0].nodata),
+        )
+
+
+def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) -> None:
+    if options.patch_index is None:
+        return
+    if options.sequence_data:
+        raise UsageError("patch_index: a record of sequence_data is a pixel, not a patch; leave one of them out")
+    if any(feature.name == options.patch_index for feature in features):
+        raise UsageError(f"patch_index: {options.patch_index!r} is a band's name too; give another")
 
 
 def _json_nodata(values: tuple[Any, ...]) -> float | int | str | None:
@@ -261,156 +448,6 @@ def _json_nodata(values: tuple[Any, ...]) -> float | int | str | None:
     return value if isinstance(value, int) or np.isfinite(value) else str(value)
 
 
-@dataclass(slots=True)
-class _Chunk:
-    """Records that are packed together: consecutive in one shard."""
-
-    shard: int
-    capacity: int
-    records: NDArray[np.uint8]
-    filled: int = 0
-
-
-class _Chunks:
-    """Cuts the sequence of records into chunks, by their place in their shard alone, and recycles the memory."""
-
-    def __init__(self, plan: ExportPlan, encoder: ExampleEncoder) -> None:
-        self._plan = plan
-        self._encoder = encoder
-        self._free: deque[NDArray[np.uint8]] = deque()
-        self._next_record = 0
-
-    def begin(self) -> _Chunk:
-        plan = self._plan
-        shard, place = divmod(self._next_record, plan.records_per_shard)
-        capacity = min(plan.chunk_records, plan.records_per_shard - place)
-        # Templates are written once; each use fills in values and checksums.
-        records = self._free.popleft() if self._free else self._encoder.layout.allocate(plan.chunk_records)
-        self._next_record += capacity
-        return _Chunk(shard=shard, capacity=capacity, records=records)
-
-    def recycle(self, chunk: _Chunk) -> None:
-        self._free.append(chunk.records)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What the summary and the manifest tell of the pixels."""
-
-    counts: EncodeCounts
-    masked_pixels: int
-    dropped: list[int]
-
-
-def _run(
-    source: RasterSource,
-    plan: ExportPlan,
-    options: ExportOptions,
-    prefix: str,
-    *,
-    overwrite: bool,
-    progress: bool | Progress,
-    started: float,
-) -> ExportResult:
-    from geotfr.rasters.safe_open import raster_env
-
-    shard_codec = codec(options.compressor)
-    names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=shard_codec.suffix)
-    for file in source.sources:
-        path = Path(file.path).resolve()
-        if path.parent == names.folder.resolve() and names.is_of_set(path.name):
-            raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
-    outputs = OutputSet(names.folder, belongs=_belongs(names), overwrite=overwrite, make_folder=not names.name)
-    with (
-        outputs,
-        raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
-        progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
-    ):
-        is_size_known = options.compressor == "none" and options.masked_threshold == 1
-        writer = ShardWriter(outputs, shard_codec, shard_bytes=plan.shard_bytes if is_size_known else lambda _: None)
-        tally = _write_records(plan, source, writer, options, report, pack=shard_codec.pack)
-        named, manifest = _describe(plan, source, options, names, writer, tally)
-        files = list(named)
-        mixer_name = None
-        if options.masked_threshold == 1:
-            mixer_name = names.mixer(total=len(named))
-            files.append((mixer_name, _text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
-        files.append((names.manifest, _text_file(outputs, manifest.to_text())))
-        outputs.publish(files, incomplete_without=(names.manifest, names.mixer(total=1), names.mixer(total=2)))
-    folder = names.folder
-    return ExportResult(
-        plan=plan,
-        shards=tuple(folder / name for name, _ in named),
-        mixer=None if mixer_name is None else folder / mixer_name,
-        manifest=folder / names.manifest,
-        patches_written=manifest.patches_written,
-        patches_dropped=len(manifest.patches_dropped),
-        masked_share=tally.masked_pixels / (plan.layout.count * plan.layout.patch_yx[0] * plan.layout.patch_yx[1]),
-        size_bytes=sum(shard.bytes for shard in manifest.shards),
-        seconds=time.perf_counter() - started,
-        warnings=(*source.warnings, *plan.warnings, *_warnings(options, tally, manifest.patches_written)),
-    )
-
-
-def _write_records(
-    plan: ExportPlan,
-    source: RasterSource,
-    writer: ShardWriter,
-    options: ExportOptions,
-    report: Progress,
-    *,
-    pack: Any,
-) -> _Tally:
-    """Read the strips, encode and pack their patches on the workers, and write them in order."""
-    encoder = ExampleEncoder(
-        example_layout(plan.layout, [band.name for band in plan.bands]),
-        plan.bands,
-        default_value=options.default_value,
-    )
-    chunks = _Chunks(plan, encoder)
-    tally = _Tally(EncodeCounts(), 0, [])
-
-    def encode_and_pack(
-        strip: Strip | None, positions: NDArray[np.int64], chunk: _Chunk
-    ) -> tuple[_Chunk, Buffer, EncodeCounts]:
-        records = chunk.records[: chunk.filled]
-        counts = EncodeCounts()
-        if strip is not None:
-            counts = encoder.encode(strip, positions, records[chunk.filled - len(positions) :])
-        return chunk, pack(records.reshape(-1)), counts
-
-    def commit(packed: tuple[_Chunk, Buffer, EncodeCounts]) -> None:
-        chunk, data, counts = packed
-        size = writer.add(chunk.shard, data, chunk.filled)
-        tally.counts.add(counts)
-        chunks.recycle(chunk)
-        report(chunk.filled, size)
-
-    chunk: _Chunk | None = None
-    with encoder_pool(plan.workers) as pool:
-        window = OrderedWindow(pool, commit, size=plan.workers + 1)
-        for strip in StripReader(plan, source):
-            positions = _kept(strip, options.masked_threshold, tally)
-            while len(positions):
-                chunk = chunk or chunks.begin()
-                taken = positions[: chunk.capacity - chunk.filled]
-                positions = positions[len(taken) :]
-                chunk.filled += len(taken)
-                if chunk.filled == chunk.capacity:
-                    window.submit(encode_and_pack, strip, taken, chunk)
-                    chunk = None
-                else:
-                    # The strip ends within a chunk: its patches are encoded now, for the strip's buffer is reused.
-                    rows = chunk.records[chunk.filled - len(taken) : chunk.filled]
-                    tally.counts.add(encoder.encode(strip, taken, rows))
-            window.drain()
-        if chunk is not None:
-            window.submit(encode_and_pack, None, np.empty(0, np.int64), chunk)
-            window.drain()
-    writer.finish()
-    return tally
-
-
 def _kept(strip: Strip, threshold: float, tally: _Tally) -> NDArray[np.int64]:
     """Positions within the strip of the patches to write; the others' numbers go into the tally."""
     tally.masked_pixels += int(strip.masked_counts.sum())
@@ -418,49 +455,8 @@ def _kept(strip: Strip, threshold: float, tally: _Tally) -> NDArray[np.int64]:
     # A division rounds as the threshold's text did: a share that just meets it is kept.
     is_kept = strip.masked_counts.ravel() / pixels <= threshold
     if not is_kept.all():
-        rows, columns = np.divmod(np.flatnonzero(~is_kept), len(strip.columns))
-        numbers = (strip.rows.start + rows) * strip.layout.columns + strip.columns.start + columns
-        tally.dropped += numbers.tolist()
+        tally.dropped += strip.numbers(np.flatnonzero(~is_kept)).tolist()
     return np.flatnonzero(is_kept)
-
-
-def _describe(
-    plan: ExportPlan,
-    source: RasterSource,
-    options: ExportOptions,
-    names: SetNames,
-    writer: ShardWriter,
-    tally: _Tally,
-) -> tuple[list[tuple[str, AtomicFile]], Manifest]:
-    """The shards with their final names, and the manifest that lists them."""
-    total = len(writer.shards)
-    named = [(names.shard(number, total=total), shard.file) for number, shard in enumerate(writer.shards)]
-    layout, shard_codec = plan.layout, codec(options.compressor)
-    manifest = Manifest(
-        geotfr_version=__version__,
-        options=options.as_used(),
-        geobox=layout.geobox,
-        patch_yx=layout.patch_yx,
-        kernel_yx=layout.kernel_yx,
-        margin_yx=layout.margin_yx,
-        rows=layout.rows,
-        columns=layout.columns,
-        left_out_yx=layout.left_out_yx,
-        bands=tuple(
-            BandInfo(name=b.name, dtype=b.dtype.name, kind=b.kind, depth=b.depth, nodata=b.nodata) for b in plan.bands
-        ),
-        patches_written=sum(shard.records for shard in writer.shards),
-        patches_dropped=tuple(tally.dropped),
-        shards=tuple(
-            ShardInfo(name=name, records=shard.records, bytes=shard.file.size, crc32c=f"{shard.file.crc:08x}")
-            for (name, _), shard in zip(named, writer.shards, strict=True)
-        ),
-        sources=tuple(SourceInfo(name=file.name, bytes=file.size_bytes) for file in source.sources),
-        compressor=shard_codec.name,
-        compressor_level=shard_codec.level,
-        compressor_library=shard_codec.library,
-    )
-    return named, manifest
 
 
 def _text_file(outputs: OutputSet, text: str) -> AtomicFile:
@@ -488,6 +484,11 @@ def _warnings(options: ExportOptions, tally: _Tally, written: int) -> list[str]:
         found.append(f"{tally.counts.inexact:,} integers beyond 2^24 can't be held exactly by float32 and were rounded")
     if tally.counts.infinite:
         found.append(f"{tally.counts.infinite:,} float64 values beyond float32's range became infinite")
+    if tally.counts.overwritten:
+        found.append(
+            f"{tally.counts.overwritten:,} valid samples were set to the default value because their pixel is masked in"
+            " another band; --mask-mode band keeps them"
+        )
     if options.masked_threshold != 1:
         found.append(
             "a masked threshold other than 1: no mixer is written, as Earth Engine does; the manifest tells more"

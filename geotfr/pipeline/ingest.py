@@ -5,39 +5,38 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from geotfr.errors import RecordError, UsageError
-from geotfr.mixer.sets import PredictionSet, find_predictions
-from geotfr.options import IngestKeywords, IngestOptions, nearest, resolve_workers
-from geotfr.patches.readings import Reading, UnreadableLengthError, reading_of
+from geotfr.mixer.sets import find_predictions
+from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.pipeline.mosaic import MosaicWriter, plan_mosaic
 from geotfr.pipeline.plan import human_bytes
+from geotfr.pipeline.predictions import Predictions
 from geotfr.pipeline.progress import progress_bar
 from geotfr.records.faults import ReadReport
-from geotfr.records.reader import read_features, read_records
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from geotfr.grid import GeoBox
+    from geotfr.mixer.sets import PredictionSet
     from geotfr.pipeline.mosaic import MosaicPlan
+    from geotfr.pipeline.predictions import PatchValues, PredictionBand
     from geotfr.pipeline.progress import Progress
-    from geotfr.records.reader import FeatureBatch
 
 __all__ = ["IngestResult", "ingest_predictions"]
 
 _SAMPLE_PX = 256
 _SAMPLES = 8
-_KINDS = {"f": "float", "i": "int64", "u": "bytes"}
+_INTEGERS = tuple(np.dtype(name) for name in ("u1", "i1", "u2", "i2", "u4", "i4", "i8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +144,17 @@ def ingest_predictions(
         True for a bar on stderr, or a function of (patches, bytes).
     kernel_size
         (width, height) of the kernel that padded predictions carry; by default the manifest's, or inferred.
+    channels
+        ``first`` or ``last``: features may hold several bands, (channel, row, col) or (row, col, channel); they become
+        ``NAME_0`` and so on. What the manifest tells of a feature needs no option.
+    patch_index
+        Name of an int64 feature that holds the patch's number; records may then come in any order.
     bands
         The features to take, in this order; numbers from 1 or names, ``new=old`` renames. By default all, in the
         first record's order.
     dtype
-        Type of the output; by default the features' own. A value that it can't hold is an error.
+        Type of the output; by default the features' own. A value that it can't hold is an error. ``auto``: the
+        smallest integer type that holds all values, found by a pass over the records.
     nodata
         Nodata value of the output; none by default.
     shard_order
@@ -190,7 +195,7 @@ def ingest_predictions(
     run.write(target, overwrite=overwrite, threads=threads, progress=progress)
     return IngestResult(
         output=target,
-        geobox=found.mixer.geobox,
+        geobox=run.geobox,
         bands=tuple(band.name for band in run.bands),
         dtype=run.dtype.name,
         patches=found.mixer.total_patches - run.lost,
@@ -201,27 +206,6 @@ def ingest_predictions(
         notes=tuple(run.report.notes),
         warnings=tuple(run.warnings()),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Band:
-    """A band of the output: its ``name``, the ``feature`` it comes from, that feature's kind, length and reading."""
-
-    name: str
-    feature: str
-    kind: str
-    length: int
-    reading: Reading
-
-
-@dataclass(slots=True)
-class _Patches:
-    """Consecutive patches: the number of the first, how many, and the batch they come from (rows of it)."""
-
-    first: int
-    count: int
-    batch: FeatureBatch
-    rows: slice
 
 
 @dataclass(slots=True)
@@ -244,13 +228,34 @@ class _Run:
     def __init__(self, found: PredictionSet, options: IngestOptions) -> None:
         self._found = found
         self._options = options
+        self._predictions = Predictions(found, options)
         self.report = ReadReport()
-        self.bands = _bands_of(_first_batch(found.shards, options), found, options)
-        self.dtype = np.dtype(options.dtype) if options.dtype else _natural_dtype(self.bands)
-        _check_nodata(options.nodata, self.dtype)
-        self._features = tuple(dict.fromkeys(band.feature for band in self.bands))
-        self.lost = 0
+        self.bands = self._predictions.bands
+        self.geobox = _true_geobox(found)
         self._rounded = 0
+        self.dtype = _natural_dtype(self.bands)
+        if options.dtype == "auto":
+            self.dtype = self._smallest_dtype()
+        elif options.dtype:
+            self.dtype = np.dtype(options.dtype)
+        _check_nodata(options.nodata, self.dtype)
+
+    @property
+    def lost(self) -> int:
+        """Patches without a record."""
+        return self._predictions.lost
+
+    def _smallest_dtype(self) -> np.dtype[Any]:
+        """The smallest integer type for all values and nodata, by a pass over the records; floats keep theirs."""
+        if self.dtype.kind == "f":
+            return self.dtype
+        nodata = self._options.nodata
+        seen = [] if nodata is None else [int(nodata)]
+        for patches in self._predictions.patches(ReadReport()):
+            for band in self.bands:
+                values = band.reading.patches(patches.values[band.feature], band.channel)
+                seen = [min([*seen, int(values.min())]), max([*seen, int(values.max())])]
+        return next(dtype for dtype in _INTEGERS if np.iinfo(dtype).min <= seen[0] and seen[-1] <= np.iinfo(dtype).max)
 
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
@@ -273,10 +278,11 @@ class _Run:
         )
         samples = _Samples(every=max(_write_count(plan) // _SAMPLES, 1))
         names = [band.name for band in self.bands]
+        rows_px, cols_px = self.geobox.shape_yx
         with atomic_path(target, overwrite=overwrite) as temporary, raster_env():
             with GeoTiffSink(
                 temporary,
-                geobox=mixer.geobox,
+                geobox=self.geobox,
                 dtype=self.dtype,
                 band_names=names,
                 nodata=options.nodata,
@@ -286,8 +292,11 @@ class _Run:
             ) as sink:
 
                 def write(row: int, col: int, data: NDArray[Any]) -> None:
-                    sink.write(row, col, data)
-                    samples.keep(row, col, data)
+                    # A padded edge reaches beyond the raster.
+                    inside = data[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
+                    if inside.size:
+                        sink.write(row, col, inside)
+                        samples.keep(row, col, inside)
 
                 with progress_bar(
                     progress, total_patches=mixer.total_patches * len(plan.passes), what="ingest"
@@ -305,7 +314,7 @@ class _Run:
                         writer.finish()
             check_raster(
                 temporary,
-                geobox=mixer.geobox,
+                geobox=self.geobox,
                 dtype=self.dtype,
                 band_names=names,
                 nodata=options.nodata,
@@ -313,87 +322,18 @@ class _Run:
             )
 
     def _place_all(self, writer: MosaicWriter, progress: Progress, *, is_first: bool) -> None:
-        """Every record of every shard to its place; faults are reported by the first pass alone."""
-        total = self._found.mixer.total_patches
-        report = self.report if is_first else ReadReport()
-        done = 0
-        for patches in self._patches(report):
-            self._place(writer, patches)
-            done += patches.count
-            progress(patches.count, patches.count * self._record_bytes())
-        if is_first:
-            self.lost = total - done
+        """Every patch to its place; faults are reported by the first pass alone."""
+        size = self._predictions.patch_bytes
+        for patches in self._predictions.patches(self.report if is_first else ReadReport()):
+            blocks = [band.reading.patches(patches.values[band.feature], band.channel) for band in self.bands]
+            for which, place in writer.places(patches.first, len(patches)):
+                for index, (band, block) in enumerate(zip(self.bands, blocks, strict=True)):
+                    self._convert(block[which], place[index], band, patches, which)
+            progress(len(patches), len(patches) * size)
 
-    def _record_bytes(self) -> int:
-        return sum(band.length * (8 if band.kind == "int64" else 4) for band in self.bands)
-
-    def _patches(self, report: ReadReport) -> Iterator[_Patches]:
-        """The records of all shards with their patches' numbers, checked against the first record and the mixer."""
-        total = self._found.mixer.total_patches
-        options = self._options
-        first_of_file = 0
-        for path in self._found.shards:
-            records = 0
-            for batch in read_features(path, names=self._features, on_bad_record=options.on_bad_record, report=report):
-                self._check_features(batch)
-                numbers = batch.records + first_of_file
-                records = int(batch.records[-1]) + 1
-                if numbers[-1] >= total:
-                    raise self._too_many(path, total - first_of_file)
-                # A skipped record leaves a gap in the numbers.
-                edges = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
-                for start, stop in pairwise(edges):
-                    yield _Patches(int(numbers[start]), stop - start, batch, slice(start, stop))
-            faulty = [f.record for f in report.faults if f.path == os.fspath(path) and f.record is not None]
-            records = max(records, max(faulty, default=-1) + 1)
-            if not records:
-                raise RecordError(
-                    f"{path}: no records: an empty shard among {len(self._found.shards)}; expected {total} records in"
-                    " all; leave it out or write it again"
-                )
-            first_of_file += records
-        if first_of_file != total:
-            raise RecordError(
-                f"{self._found.shards[-1]}: the last of {len(self._found.shards)} shards ends after {first_of_file}"
-                f" records; the mixer {self._found.mixer_path} expects {total}; a shard is missing, or these are the"
-                " predictions of another export"
-            )
-
-    def _too_many(self, path: Path, record: int) -> RecordError:
-        total = self._found.mixer.total_patches
-        found = sum(1 for _ in read_records(self._found.shards, on_bad_record="skip", report=ReadReport()))
-        return RecordError(
-            f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards; the mixer"
-            f" {self._found.mixer_path} expects {total}; a shard is named twice, or these belong to another"
-            " export"
-        )
-
-    def _check_features(self, batch: FeatureBatch) -> None:
-        """Refuse records whose features differ from the first record's in name, kind or length."""
-        where = f"{batch.path}: record {batch.records[0]} at byte {batch.offsets[0]}"
-        for band in self.bands:
-            if band.feature not in batch.features:
-                near = nearest(band.feature, batch.features)
-                raise RecordError(f"{where}: feature {band.feature!r} is missing{near}; the first record has it")
-            kind, length = _kind_and_length(batch.features[band.feature])
-            if (kind, length) != (band.kind, band.length):
-                raise RecordError(
-                    f"{where}: feature {band.feature!r} has {length} {kind} values; the first record has"
-                    f" {band.length} {band.kind} values"
-                )
-
-    def _place(self, writer: MosaicWriter, patches: _Patches) -> None:
-        blocks = []
-        for band in self.bands:
-            values: Any = patches.batch.features[band.feature]
-            (height, width), (margin_y, margin_x) = band.reading.block_yx, band.reading.margin_yx
-            block = _as_blocks(values[patches.rows], height, width)
-            blocks.append(block[:, margin_y : height - margin_y, margin_x : width - margin_x])
-        for which, place in writer.places(patches.first, patches.count):
-            for index, (band, block) in enumerate(zip(self.bands, blocks, strict=True)):
-                self._convert(block[which], place[index], band, patches, which)
-
-    def _convert(self, block: NDArray[Any], place: NDArray[Any], band: _Band, patches: _Patches, which: slice) -> None:
+    def _convert(
+        self, block: NDArray[Any], place: NDArray[Any], band: PredictionBand, patches: PatchValues, which: slice
+    ) -> None:
         """Copy ``block`` into ``place``; values that the output's type can't hold are refused."""
         if np.can_cast(block.dtype, self.dtype, "safe") or block.dtype.newbyteorder("=") == self.dtype:
             place[...] = block
@@ -416,76 +356,22 @@ class _Run:
                 place[...] = whole
         if bad.any():
             patch, row, col = (int(index[0]) for index in np.nonzero(bad))
-            record = patches.batch.records[patches.rows][which][patch]
             raise RecordError(
-                f"{patches.batch.path}: record {record}: feature {band.feature!r}, row {row}, column {col}:"
+                f"{patches.where[0]}: record {patches.where[1] + which.start + patch}: feature {band.feature!r},"
+                f" row {row}, column {col}:"
                 f" {block[patch, row, col]} doesn't fit {self.dtype.name}; choose a larger --dtype, or leave it out"
             )
 
 
-def _first_batch(shards: Sequence[Path], options: IngestOptions) -> FeatureBatch:
-    """The first record there is: it tells the features."""
-    for path in shards:
-        for batch in read_features(path, on_bad_record=options.on_bad_record, batch_bytes=1, report=ReadReport()):
-            return batch
-    raise RecordError(f"{shards[0]}: no records in {len(shards)} shards; predictions are expected")
+def _true_geobox(found: PredictionSet) -> GeoBox:
+    """The output's grid: the mixer's, cut to the raster's true size where the export padded its edge."""
+    manifest = found.manifest
+    if manifest is not None and manifest.options.get("edge") == "pad":
+        return manifest.geobox
+    return found.mixer.geobox
 
 
-def _bands_of(batch: FeatureBatch, found: PredictionSet, options: IngestOptions) -> tuple[_Band, ...]:
-    """The bands that the first record and the options make."""
-    kernel = options.kernel_yx or (found.manifest.kernel_yx if found.manifest else None)
-    width, height = found.mixer.patch_xy
-    bands = []
-    for name, feature in _selected(batch, options.bands):
-        where = f"{batch.path}: record {batch.records[0]}: feature {feature!r}"
-        kind, length = _kind_and_length(batch.features[feature])
-        if kind not in _KINDS.values():
-            raise RecordError(f"{where}: {kind}; float, int64 or one value of raw bytes is expected")
-        try:
-            reading = reading_of(length, (height, width), kernel)
-        except UnreadableLengthError as error:
-            if error.is_ambiguous:
-                raise UsageError(f"{where}: {error}; --kernel-size decides") from error
-            raise RecordError(f"{where}: {error}") from error
-        bands.append(_Band(name=name, feature=feature, kind=kind, length=length, reading=reading))
-    return tuple(bands)
-
-
-def _selected(batch: FeatureBatch, bands: tuple[str, ...] | None) -> list[tuple[str, str]]:
-    """(band name, feature) pairs, by the selection or all."""
-    features = list(batch.features)
-    if not features:
-        raise RecordError(f"{batch.path}: record {batch.records[0]}: no features; predictions are expected")
-    if bands is None:
-        return [(feature, feature) for feature in features]
-    pairs = []
-    for text in bands:
-        new, separator, old = text.partition("=")
-        wanted = old if separator and text not in features else text
-        if wanted not in features and wanted.isdecimal() and 1 <= int(wanted) <= len(features):
-            wanted = features[int(wanted) - 1]
-        if wanted not in features:
-            raise UsageError(
-                f"bands: {wanted!r} is no feature of {batch.path}{nearest(wanted, features)}"
-                f" (it has {', '.join(features[:12])})"
-            )
-        pairs.append((new if separator and text not in features else wanted, wanted))
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"bands: {name!r} is selected twice; rename one with new={name}")
-    return pairs
-
-
-def _kind_and_length(values: Any) -> tuple[str, int]:
-    if values is None:
-        return "a feature without values", 0
-    if isinstance(values, list):
-        return f"a list of {len(values[0])} bytes values", len(values[0])
-    return _KINDS[values.dtype.kind], values.shape[1]
-
-
-def _natural_dtype(bands: Sequence[_Band]) -> np.dtype[Any]:
+def _natural_dtype(bands: Sequence[PredictionBand]) -> np.dtype[Any]:
     """The type that holds all features: uint8 of bytes, int64, float32; int64 with float32 makes float64."""
     own = {"bytes": np.uint8, "int64": np.int64, "float": np.float32}
     return np.result_type(*(own[band.kind] for band in bands))
@@ -501,14 +387,6 @@ def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
         fits = bool(np.isfinite(nodata)) and nodata == int(nodata) and limits.min <= nodata <= limits.max
     if not fits:
         raise UsageError(f"nodata: {nodata} can't be held by {dtype.name}; give another --nodata or --dtype")
-
-
-def _as_blocks(values: NDArray[Any], height: int, width: int) -> NDArray[Any]:
-    """``(n, length)`` values as ``(n, row, col)``, a view."""
-    stride, step = values.strides
-    return np.lib.stride_tricks.as_strided(
-        values, (len(values), height, width), (stride, width * step, step), writeable=False
-    )
 
 
 def _tile_of(creation_options: Iterable[tuple[str, str]]) -> tuple[int | None, int | None]:

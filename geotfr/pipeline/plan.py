@@ -1,10 +1,9 @@
 """The plan of an export: what will be written, and how much memory it takes, before a pixel is read.
 
 Pure arithmetic from the grid, the bands, the options and the size of a storage block. Two questions are answered
-here. *Which bytes go where*: every record of an export has one length, so records per shard, shards and sizes are
-known; chunks (the unit of work of an encoder, and of compression) are cut by a record's place in its shard alone, so
-the bytes don't depend on how the work is spread. *How the raster is read*: in strips of whole patch rows, as high as a
-storage block or more, two buffers in turn where memory allows; very wide rasters in column groups.
+here. *Which bytes go where*: the records of an export have one length, so records per shard, shards and sizes are
+known (where values decide a record's length, the most there can be). *How the raster is read*: in strips of whole patch
+rows, as high as a storage block or more, two buffers in turn where memory allows; very wide rasters in column groups.
 """
 
 from __future__ import annotations
@@ -14,21 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import LimitError, UsageError
-from geotfr.patches import PatchLayout
+from geotfr.pipeline.shards import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from geotfr.grid import GeoBox
-    from geotfr.options import ExportOptions
+    from geotfr.patches import PatchLayout
+    from geotfr.patches.features import FeatureSpec
+    from geotfr.pipeline.encode import Encoder
 
-__all__ = ["BandSpec", "ExportPlan", "StripPlan", "plan_for"]
+__all__ = ["ExportPlan", "StripPlan", "check_patches", "human_bytes", "plan_for"]
 
 MIB = 2**20
-CHUNK_BYTES = MIB
-"""Small records are encoded and compressed together up to this many bytes; a larger record goes alone."""
 MAX_RECORD_BYTES = 2**31 - 1
 """protobuf, and so every reader, refuses messages of 2 GiB and more."""
 LARGE_RECORD_BYTES = 2**28
@@ -41,31 +39,6 @@ _LARGEST_GDAL_CACHE_BYTES = 96 * MIB
 # Strips lower than this cost more in calls than they save in memory.
 _LEAST_STRIP_ROWS_PX = 256
 _LEAST_STRIP_PATCHES = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BandSpec:
-    """One feature of the records.
-
-    Attributes
-    ----------
-    name
-        The feature's name.
-    dtype
-        The band's own type.
-    kind
-        The feature's kind.
-    depth
-        Elements of an array band, None for a scalar one.
-    nodata
-        The band's nodata value, as the manifest tells it.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    kind: str
-    depth: int | None
-    nodata: float | int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +78,20 @@ class ExportPlan:
     ----------
     layout
         The patches.
-    bands
+    features
         The features, in order.
+    plane_dtypes
+        Types of the planes that are read.
     record_bytes
-        Bytes of a record, framing included.
+        Bytes of a record, framing included; the most it can have if ``is_even`` is False.
+    is_even
+        Whether all records have that length; int64 lists make it depend on the values.
+    records
+        Records in all shards, if no patch is dropped for its masked share.
     records_per_shard
-        All but the last shard hold so many.
+        All but the last shard hold so many, or more if ``is_even`` is False.
     shard_count
-        Shards, if no patch is dropped for its masked share.
-    chunk_records
-        Records that are encoded and compressed together.
+        Shards, if no patch is dropped; the most there can be if ``is_even`` is False.
     strips
         How the raster is read.
     workers
@@ -126,11 +103,13 @@ class ExportPlan:
     """
 
     layout: PatchLayout
-    bands: tuple[BandSpec, ...]
+    features: tuple[FeatureSpec, ...]
+    plane_dtypes: tuple[np.dtype[Any], ...]
     record_bytes: int
+    is_even: bool
+    records: int
     records_per_shard: int
     shard_count: int
-    chunk_records: int
     strips: StripPlan
     workers: int
     memory_bytes: int
@@ -138,12 +117,12 @@ class ExportPlan:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all shards before compression."""
-        return self.layout.count * self.record_bytes
+        """Bytes of all shards before compression; the most there can be if ``is_even`` is False."""
+        return self.records * self.record_bytes
 
     def shard_bytes(self, shard: int) -> int:
-        """Bytes of ``shard`` before compression, if no patch is dropped."""
-        records = min(self.records_per_shard, self.layout.count - shard * self.records_per_shard)
+        """Bytes of ``shard`` before compression, if records are even and no patch is dropped."""
+        records = min(self.records_per_shard, self.records - shard * self.records_per_shard)
         return records * self.record_bytes
 
     def strip_ranges(self) -> Iterator[tuple[range, range]]:
@@ -176,8 +155,10 @@ class ExportPlan:
                 "rows": layout.left_out_yx[0],
                 "share": round(layout.left_out_share, 6),
             },
-            "bands": [{"name": b.name, "dtype": b.dtype.name, "kind": b.kind} for b in self.bands],
+            "features": [{"name": f.name, "kind": f.kind, "depth": f.depth} for f in self.features],
             "record_bytes": self.record_bytes,
+            "is_even": self.is_even,
+            "records": self.records,
             "records_per_shard": self.records_per_shard,
             "shards": self.shard_count,
             "bytes_uncompressed": self.total_bytes,
@@ -197,6 +178,7 @@ class ExportPlan:
             else "nothing"
         )
         crs = layout.geobox.crs
+        most = "" if self.is_even else "at most "
         return "\n".join(
             (
                 f"grid      {width} x {height} pixels, {(crs[:60] + '…') if len(crs) > 60 else crs or 'no CRS'}",
@@ -204,14 +186,20 @@ class ExportPlan:
                 f" (block {layout.block_yx[1]} x {layout.block_yx[0]}, margin {layout.margin_yx[1]} x"
                 f" {layout.margin_yx[0]})",
                 f"left out  {edge}",
-                f"features  {len(self.bands)}: {', '.join(b.name for b in self.bands[:12])}"
-                f"{', …' if len(self.bands) > 12 else ''}",
-                f"shards    {self.shard_count:,} of up to {self.records_per_shard:,} records,"
-                f" {human_bytes(self.total_bytes)} before compression",
+                f"features  {len(self.features)}: {', '.join(map(_feature_text, self.features[:12]))}"
+                f"{', …' if len(self.features) > 12 else ''}",
+                f"records   {self.records:,}, {most}{human_bytes(self.total_bytes)} before compression",
+                f"shards    {most}{self.shard_count:,} of up to {self.records_per_shard:,} records"
+                if self.is_even
+                else f"shards    {most}{self.shard_count:,}",
                 f"memory    {human_bytes(self.memory_bytes)} with {self.workers}"
                 f" worker{'s' if self.workers > 1 else ''}",
             )
         )
+
+
+def _feature_text(feature: FeatureSpec) -> str:
+    return feature.name if feature.depth is None else f"{feature.name} (depth {feature.depth})"
 
 
 def human_bytes(count: float) -> str:
@@ -229,16 +217,19 @@ def human_bytes(count: float) -> str:
 
 def plan_for(
     *,
-    geobox: GeoBox,
-    bands: tuple[BandSpec, ...],
-    record_bytes: int,
+    layout: PatchLayout,
+    features: tuple[FeatureSpec, ...],
+    plane_dtypes: tuple[np.dtype[Any], ...],
+    encoder: Encoder,
+    has_mask: bool,
     block_shape_yx: tuple[int, int],
     block_bytes: int,
-    options: ExportOptions,
+    max_shard_bytes: int,
+    compresses: bool,
     workers: int,
     memory_limit: int | None,
 ) -> ExportPlan:
-    """The plan of an export of ``geobox`` in records of ``record_bytes``.
+    """The plan of an export of ``layout`` in the records of ``encoder``.
 
     Parameters
     ----------
@@ -249,16 +240,13 @@ def plan_for(
 
     Raises
     ------
-    UsageError
-        There is no whole patch.
     LimitError
         A record passes 2 GiB, or the least memory passes ``memory_limit``.
     """
-    layout = PatchLayout(geobox=geobox, patch_yx=options.patch_yx, kernel_yx=options.kernel_yx)
-    _check_patches(layout)
+    record_bytes = encoder.record_bytes
     if record_bytes > MAX_RECORD_BYTES:
         raise LimitError(
-            f"a record of {layout.block_yx[1]} x {layout.block_yx[0]} pixels and {len(bands)} features has"
+            f"a record of {layout.block_yx[1]} x {layout.block_yx[0]} pixels and {len(plane_dtypes)} bands has"
             f" {record_bytes:,} bytes; readers take no more than {MAX_RECORD_BYTES:,}; make patches smaller"
         )
     warnings = []
@@ -267,31 +255,35 @@ def plan_for(
             f"each record has {human_bytes(record_bytes)}; readers hold a whole record in memory, and smaller patches"
             " are easier on them"
         )
-    if record_bytes > options.max_shard_bytes:
+    if record_bytes > max_shard_bytes and encoder.is_even:
         warnings.append(
-            f"a record of {record_bytes:,} bytes is larger than max_file_size {options.max_shard_bytes:,};"
+            f"a record of {record_bytes:,} bytes is larger than max_file_size {max_shard_bytes:,};"
             " each record gets a shard of its own"
         )
-    records_per_shard = max(options.max_shard_bytes // record_bytes, 1)
-    chunk_records = min(max(CHUNK_BYTES // record_bytes, 1), records_per_shard, layout.count)
-    # Encoders hold a chunk and, while compressing, its compressed form; the writer has as many waiting.
-    chunks_bytes = (workers + 3) * chunk_records * record_bytes * (1 if options.compressor == "none" else 2)
+    records = layout.count * encoder.records_per_patch
+    records_per_shard = max(max_shard_bytes // record_bytes, 1)
+    # A unit is about a chunk. Each worker holds one that it encodes and one that it packs, with its packed form; as
+    # many wait for the writer.
+    unit_bytes = max(CHUNK_BYTES, record_bytes)
+    units_bytes = (2 * workers + 3) * unit_bytes * (2 if compresses else 1) * (1 if encoder.is_even else 3)
     strips, memory_bytes = _plan_strips(
         layout=layout,
-        pixel_bytes=sum(band.dtype.itemsize for band in bands) + 1,
+        pixel_bytes=sum(dtype.itemsize for dtype in plane_dtypes) + (len(plane_dtypes) if has_mask else 0) + 1,
         block_shape_yx=block_shape_yx,
         block_bytes=block_bytes,
-        other_bytes=PROCESS_BYTES + chunks_bytes + block_bytes * workers,
+        other_bytes=PROCESS_BYTES + units_bytes + block_bytes * workers,
         memory_limit=memory_limit,
         workers=workers,
     )
     return ExportPlan(
         layout=layout,
-        bands=bands,
+        features=features,
+        plane_dtypes=plane_dtypes,
         record_bytes=record_bytes,
+        is_even=encoder.is_even,
+        records=records,
         records_per_shard=records_per_shard,
-        shard_count=math.ceil(layout.count / records_per_shard),
-        chunk_records=chunk_records,
+        shard_count=math.ceil(records / records_per_shard),
         strips=strips,
         workers=workers,
         memory_bytes=memory_bytes,
@@ -299,7 +291,8 @@ def plan_for(
     )
 
 
-def _check_patches(layout: PatchLayout) -> None:
+def check_patches(layout: PatchLayout) -> None:
+    """Refuse a layout without a whole patch."""
     if layout.count:
         return
     (height, width), (patch_height, patch_width) = layout.geobox.shape_yx, layout.patch_yx

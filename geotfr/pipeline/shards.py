@@ -1,19 +1,33 @@
-"""Shards as they are written: chunks in order, a new file when the record's number says so."""
+"""Records into shards: cut by size, packed on the workers, written in order.
+
+Which record goes where depends on the records before it alone. A shard takes records until the next one would pass
+the limit. Within a shard, a *chunk* takes records until the next one would pass 1 MiB; a chunk is what a compressor
+packs on its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import numpy as np
 
+from geotfr.pipeline.parallel import OrderedWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
+    from geotfr.pipeline.encode import Encoded
     from geotfr.records.gzip import ShardCodec, ShardStream
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["ShardWriter", "WrittenShard"]
+__all__ = ["CHUNK_BYTES", "ShardCutter", "ShardWriter", "WrittenShard"]
+
+CHUNK_BYTES = 2**20
 
 
 @dataclass(slots=True)
@@ -39,8 +53,8 @@ class ShardWriter:
         self._codec = codec
         self._stream: ShardStream | None = None
 
-    def add(self, shard: int, packed: Buffer, records: int) -> int:
-        """Append a packed chunk of ``records`` whole records to ``shard``; the bytes written."""
+    def add(self, shard: int, packed: Sequence[Buffer], records: int) -> int:
+        """Append ``records`` whole records, packed, in pieces, to ``shard``; the bytes written."""
         if shard == len(self.shards):
             self.finish()
             self.shards.append(WrittenShard(self._outputs.create(expected_bytes=self._shard_bytes(shard))))
@@ -49,7 +63,8 @@ class ShardWriter:
         assert shard == len(self.shards) - 1
         written = self.shards[-1]
         before = written.file.size
-        written.file.write(self._stream.add(packed))
+        for piece in packed:
+            written.file.write(self._stream.add(piece))
         written.records += records
         return written.file.size - before
 
@@ -59,3 +74,126 @@ class ShardWriter:
             self.shards[-1].file.write(self._stream.finish())
             self.shards[-1].file.finish()
             self._stream = None
+
+
+@dataclass(slots=True)
+class _Held:
+    """An encoded unit some of whose bytes are still to be written."""
+
+    encoded: Encoded
+    pieces: int = 1
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Records of one shard that are packed together."""
+
+    shard: int
+    pieces: list[memoryview] = field(default_factory=list)
+    owners: list[_Held] = field(default_factory=list)
+    size: int = 0
+    records: int = 0
+
+
+class ShardCutter:
+    """Takes encoded units in order, cuts them into shards and chunks, has these packed, and writes them in order.
+
+    Parameters
+    ----------
+    writer
+        Where the chunks go.
+    codec
+        How they are packed.
+    max_shard_bytes
+        Limit on a shard before compression; a larger record gets a shard of its own.
+    executor
+        Packs chunks, ``window`` of them at a time.
+    release
+        Called with each unit when all of its bytes are written.
+    report
+        Called with (patches, bytes written) as they come.
+    """
+
+    def __init__(
+        self,
+        writer: ShardWriter,
+        codec: ShardCodec,
+        *,
+        max_shard_bytes: int,
+        executor: Executor,
+        window: int,
+        release: Callable[[Encoded], None],
+        report: Callable[[int, int], None],
+    ) -> None:
+        self._writer = writer
+        self._codec = codec
+        self._max_shard_bytes = max_shard_bytes
+        self._packing = OrderedWindow(executor, self._write, size=window)
+        self._release = release
+        self._report = report
+        self._chunk = _Chunk(0)
+        self._shard_size = 0
+
+    def add(self, encoded: Encoded) -> None:
+        """Take the records of a unit; those before it were taken."""
+        held = _Held(encoded)
+        data, ends = encoded.data.data, encoded.ends
+        done = start = 0
+        while done < len(ends):
+            taken = self._fitting(ends, done, start)
+            stop = int(ends[done + taken - 1])
+            self._chunk.pieces.append(data[start:stop])
+            self._chunk.owners.append(held)
+            held.pieces += 1
+            self._chunk.size += stop - start
+            self._chunk.records += taken
+            self._shard_size += stop - start
+            done, start = done + taken, stop
+        self._let_go(held)
+        self._report(encoded.patches, 0)
+
+    def finish(self) -> None:
+        """Write all that was taken, and close the last shard."""
+        self._close_chunk()
+        self._packing.drain()
+        self._writer.finish()
+
+    def _fitting(self, ends: NDArray[np.int64], done: int, start: int) -> int:
+        """How many of the records from ``done`` on go into the open chunk; at least 1, after closing full ones."""
+        in_shard = int(np.searchsorted(ends, start + self._max_shard_bytes - self._shard_size, "right")) - done
+        if in_shard < 1 and self._shard_size:
+            self._close_chunk()
+            self._chunk.shard += 1
+            self._shard_size = 0
+            in_shard = int(np.searchsorted(ends, start + self._max_shard_bytes, "right")) - done
+        in_chunk = int(np.searchsorted(ends, start + CHUNK_BYTES - self._chunk.size, "right")) - done
+        if in_chunk < 1 and self._chunk.size:
+            self._close_chunk()
+            in_chunk = int(np.searchsorted(ends, start + CHUNK_BYTES, "right")) - done
+        # A record larger than a limit goes alone.
+        return max(min(in_shard, in_chunk), 1)
+
+    def _close_chunk(self) -> None:
+        chunk = self._chunk
+        if not chunk.pieces:
+            return
+        self._chunk = _Chunk(chunk.shard)
+        if self._codec.packs:
+            self._packing.submit(self._pack, chunk)
+        else:
+            self._write((chunk, chunk.pieces))
+
+    def _pack(self, chunk: _Chunk) -> tuple[_Chunk, Sequence[Buffer]]:
+        data = chunk.pieces[0] if len(chunk.pieces) == 1 else b"".join(chunk.pieces)
+        return chunk, [self._codec.pack(data)]
+
+    def _write(self, packed: tuple[_Chunk, Sequence[Buffer]]) -> None:
+        chunk, pieces = packed
+        self._report(0, self._writer.add(chunk.shard, pieces, chunk.records))
+        for held in chunk.owners:
+            self._let_go(held)
+
+    def _let_go(self, held: _Held) -> None:
+        held.pieces -= 1
+        if not held.pieces:
+            self._release(held.encoded)

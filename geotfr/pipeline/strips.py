@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.patches.features import BandSpec
     from geotfr.pipeline.plan import ExportPlan
 
 __all__ = ["PixelSource", "StripReader"]
@@ -34,20 +35,28 @@ class PixelSource(Protocol):
         """Whether any pixel could be masked."""
         ...
 
-    def read(self, window: Window, out: Sequence[NDArray[Any]], valid: NDArray[np.bool_]) -> None:
-        """Fill ``out``, one (row, col) array per band, and ``valid``; see ``RasterSource.read``."""
+    def read(
+        self,
+        window: Window,
+        out: Sequence[NDArray[Any]],
+        valid: NDArray[np.bool_],
+        band_valid: Sequence[NDArray[np.bool_]] | None = None,
+    ) -> None:
+        """Fill ``out``, one (row, col) array per plane, and the validity; see ``RasterSource.read``."""
         ...
 
 
 class _Buffer:
-    """Pixels of one strip: a (row, col) array per band, those of one dtype in one allocation, and a validity array."""
+    """Pixels of one strip: a (row, col) array per plane, those of one dtype in one allocation, and their validity."""
 
-    def __init__(self, dtypes: Sequence[np.dtype[Any]], rows: int, cols: int) -> None:
+    def __init__(self, dtypes: Sequence[np.dtype[Any]], rows: int, cols: int, *, has_mask: bool) -> None:
         together = {dtype: np.empty((dtypes.count(dtype), rows, cols), dtype) for dtype in dict.fromkeys(dtypes)}
         taken: dict[np.dtype[Any], Iterator[int]] = {dtype: itertools.count() for dtype in together}
-        self.bands = tuple(together[dtype][next(taken[dtype])] for dtype in dtypes)
+        self.planes = tuple(together[dtype][next(taken[dtype])] for dtype in dtypes)
         self.valid = np.zeros((rows, cols), np.bool_)
-        self.stacks = (*together.values(), self.valid)
+        # Each plane's own validity, where it can differ from the pixel's.
+        self.plane_valid = np.zeros((len(dtypes) if has_mask else 0, rows, cols), np.bool_)
+        self.stacks = (*together.values(), self.valid, self.plane_valid)
         # What the buffer holds: pixel columns of the grid from `col`, pixel rows [row, row_stop) from line 0 on.
         self.window = Window(row=0, col=0, height=0, width=0)
         self.held = range(0)
@@ -60,12 +69,16 @@ class StripReader:
     the next.
     """
 
-    def __init__(self, plan: ExportPlan, source: PixelSource) -> None:
+    def __init__(self, plan: ExportPlan, source: PixelSource, bands: Sequence[BandSpec], *, mask_mode: str) -> None:
         self._plan = plan
         self._source = source
-        dtypes = [band.dtype for band in plan.bands]
+        self._bands = bands
+        self._is_pixel_mode = mask_mode == "pixel"
         strips = plan.strips
-        self._buffers = [_Buffer(dtypes, strips.rows_px, strips.cols_px) for _ in range(strips.buffers)]
+        self._buffers = [
+            _Buffer(plan.plane_dtypes, strips.rows_px, strips.cols_px, has_mask=source.has_mask)
+            for _ in range(strips.buffers)
+        ]
 
     def __iter__(self) -> Iterator[Strip]:
         ranges = self._plan.strip_ranges()
@@ -91,7 +104,7 @@ class StripReader:
                 yield loading.result()
 
     def _load(self, buffer: _Buffer, previous: _Buffer | None, rows: range, columns: range) -> Strip:
-        layout, source = self._plan.layout, self._source
+        layout = self._plan.layout
         window = layout.blocks_window(rows, columns)
         grid_rows = layout.geobox.shape_yx[0]
         inside = window.clipped(layout.geobox.shape_yx)
@@ -113,23 +126,54 @@ class StripReader:
             fresh = Window(row=kept.stop, col=inside.col, height=stop - kept.stop, width=inside.width)
             lines = slice(fresh.row - window.row, fresh.row_stop - window.row)
             cols = slice(inside.col - window.col, inside.col_stop - window.col)
-            source.read(fresh, [band[lines, cols] for band in buffer.bands], buffer.valid[lines, cols])
+            self._read(buffer, fresh, lines, cols)
         return self._strip(buffer, window, inside, rows, columns)
+
+    def _read(self, buffer: _Buffer, window: Window, lines: slice, cols: slice) -> None:
+        """Read pixels and validity into part of a buffer, and derive the pixels' validity from the planes'."""
+        out = [plane[lines, cols] for plane in buffer.planes]
+        valid = buffer.valid[lines, cols]
+        if not self._source.has_mask:
+            self._source.read(window, out, valid)
+            return
+        own = [plane[lines, cols] for plane in buffer.plane_valid]
+        self._source.read(window, out, valid, own)
+        for plane in own:
+            plane &= valid
+        for band in self._bands:
+            if band.is_array:
+                # An array pixel is there if one of its elements is.
+                some = own[band.planes[0]].copy()
+                for number in band.planes[1:]:
+                    some |= own[number]
+                valid &= some
+            else:
+                valid &= own[band.planes[0]]
+        if self._is_pixel_mode:
+            for band in self._bands:
+                if band.is_array:
+                    for number in band.planes:
+                        own[number] &= valid
 
     @staticmethod
     def _invalidate_outside(buffer: _Buffer, window: Window, inside: Window, stop: int) -> None:
-        """Clear validity where the window passes the raster's edges."""
-        buffer.valid[: inside.row - window.row] = False
-        buffer.valid[stop - window.row :] = False
-        buffer.valid[:, : inside.col - window.col] = False
-        buffer.valid[:, inside.col_stop - window.col :] = False
+        """Clear validity where the window passes the grid's edges."""
+        for valid in (buffer.valid, *buffer.plane_valid):
+            valid[: inside.row - window.row] = False
+            valid[stop - window.row :] = False
+            valid[:, : inside.col - window.col] = False
+            valid[:, inside.col_stop - window.col :] = False
 
     def _strip(self, buffer: _Buffer, window: Window, inside: Window, rows: range, columns: range) -> Strip:
         layout = self._plan.layout
-        valid: NDArray[np.bool_] | None = buffer.valid[: window.height, : window.width]
-        if inside == window and (not self._source.has_mask or np.all(valid)):
-            valid = None
-        if valid is None or not self._source.has_mask:
+        part = slice(window.height), slice(window.width)
+        planes = tuple(plane[part] for plane in buffer.planes)
+        valid = buffer.valid[part]
+        is_whole = inside == window and (not self._source.has_mask or bool(valid.all()))
+        is_core_inside = layout.core_window(rows, columns).clipped(layout.geobox.shape_yx) == layout.core_window(
+            rows, columns
+        )
+        if is_whole or (is_core_inside and not self._source.has_mask):
             masked_counts = np.zeros((len(rows), len(columns)), np.int64)
         else:
             masked_counts = count_masked(valid, layout, len(rows), len(columns))
@@ -137,7 +181,26 @@ class StripReader:
             layout=layout,
             rows=rows,
             columns=columns,
-            bands=tuple(band[: window.height, : window.width] for band in buffer.bands),
-            valid=valid,
+            planes=planes,
+            valid=None if is_whole else valid,
+            plane_valid=self._plane_valid(buffer, part, None if is_whole else valid),
+            own_valid=self._own_valid(buffer, part),
             masked_counts=masked_counts,
         )
+
+    def _plane_valid(
+        self, buffer: _Buffer, part: tuple[slice, slice], valid: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.bool_] | None, ...]:
+        """What decides where each plane is filled: the pixel's validity, or its own."""
+        found: list[NDArray[np.bool_] | None] = [valid] * len(buffer.planes)
+        if self._source.has_mask:
+            for band in self._bands:
+                if band.is_array or not self._is_pixel_mode:
+                    for number in band.planes:
+                        found[number] = buffer.plane_valid[number][part]
+        return tuple(found)
+
+    def _own_valid(self, buffer: _Buffer, part: tuple[slice, slice]) -> tuple[NDArray[np.bool_], ...]:
+        if not (self._source.has_mask and self._is_pixel_mode):
+            return ()
+        return tuple(buffer.plane_valid[band.planes[0]][part] for band in self._bands if not band.is_array)

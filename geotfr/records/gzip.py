@@ -106,14 +106,16 @@ class ShardCodec:
         name: str,
         level: int | None,
         library: str | None,
-        pack: Callable[[Buffer], Buffer],
+        pack: Callable[[Buffer], Buffer] | None,
         stream: Callable[[], ShardStream],
     ) -> None:
         self.name = name
         self.level = level
         self.library = library
         self.suffix = ".gz" if level is not None else ""
-        self.pack = pack
+        self.packs = pack is not None
+        """Whether :meth:`pack` does anything."""
+        self.pack: Callable[[Buffer], Buffer] = pack or _identity
         """A chunk of whole records -> its packed bytes; pure, safe in any thread."""
         self.stream = stream
         """A new :class:`ShardStream`."""
@@ -130,7 +132,7 @@ def codec(name: str) -> ShardCodec:
     '.gz'
     """
     if name == "none":
-        return ShardCodec(name=name, level=None, library=None, pack=_identity, stream=_AsItIs)
+        return ShardCodec(name=name, level=None, library=None, pack=None, stream=_AsItIs)
     if name == "fast":
         return ShardCodec(
             name=name, level=_FAST_LEVEL, library=f"isal {isal_version}", pack=gzip_member, stream=_AsItIs
@@ -140,7 +142,7 @@ def codec(name: str) -> ShardCodec:
             name=name,
             level=_EE_LEVEL,
             library=f"zlib {zlib.ZLIB_RUNTIME_VERSION}",
-            pack=_identity,
+            pack=None,
             stream=_EarthEngineGzip,
         )
     raise UsageError(f"compressor {name!r} is not known; use fast or ee")

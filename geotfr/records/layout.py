@@ -1,4 +1,4 @@
-"""A fixed byte layout for Examples whose features all have known lengths.
+"""A fixed byte layout for Examples and SequenceExamples whose features all have known lengths.
 
 Patches of one export differ in their pixels only. So a framed record is a template with the values copied in: the
 header, its checksum, the map keys and every length are constant, and a batch of records is a 2-D byte array whose
@@ -14,14 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.records.crc import masked_crc32c, masked_crc32c_rows
+from geotfr.records.crc import TABLE_COLUMNS, RowCrc, masked_crc32c, masked_crc32c_rows
+from geotfr.records.varints import varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["FRAME_BYTES", "HEADER_BYTES", "ExampleLayout", "FeatureLayout", "Kind", "frame_header"]
+__all__ = [
+    "FRAME_BYTES",
+    "HEADER_BYTES",
+    "ExampleLayout",
+    "FeatureLayout",
+    "Kind",
+    "RecordLayout",
+    "SequenceLayout",
+    "frame_header",
+]
 
 HEADER_BYTES = 12
 """uint64 length and uint32 masked checksum of it, in front of each payload."""
@@ -29,10 +39,14 @@ FOOTER_BYTES = 4
 FRAME_BYTES = HEADER_BYTES + FOOTER_BYTES
 """What the container adds to each payload."""
 
-# Field 1, length-delimited: Example.features, Features.feature, every list's value.
+# Length-delimited fields. 1: Example.features, Features.feature, a map entry's key, every list's value, a sequence's
+# context. 2: a map entry's value, SequenceExample.feature_lists.
 _TAG_1 = b"\x0a"
-_TAG_KEY = b"\x0a"
-_TAG_VALUE = b"\x12"
+_TAG_2 = b"\x12"
+
+
+_WORTH_TABLES = 64
+"""Records of a layout from which on the look-up tables for their checksums pay."""
 
 
 class Kind(StrEnum):
@@ -43,9 +57,13 @@ class Kind(StrEnum):
     INT64 = "int64"
 
 
-# Feature.bytes_list = 1, float_list = 2; int64_list has no fixed layout, for its values are varints.
-_LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12"}
-_VALUE_DTYPE: dict[Kind, np.dtype[Any]] = {Kind.BYTES: np.dtype(np.uint8), Kind.FLOAT: np.dtype("<f4")}
+# Feature.bytes_list = 1, float_list = 2, int64_list = 3.
+_LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12", Kind.INT64: b"\x1a"}
+_VALUE_DTYPE: dict[Kind, np.dtype[Any]] = {
+    Kind.BYTES: np.dtype(np.uint8),
+    Kind.FLOAT: np.dtype("<f4"),
+    Kind.INT64: np.dtype(np.uint8),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +75,8 @@ class FeatureLayout:
     name
         The map key.
     kind
-        ``FLOAT``: a packed list of ``length`` float32. ``BYTES``: one value of ``length`` bytes.
+        ``FLOAT``: a packed list of ``length`` float32. ``BYTES``: one value of ``length`` bytes. ``INT64``: a packed
+        list of varints that take ``length`` bytes together.
     length
         Number of floats or of bytes; at least 1.
     """
@@ -73,7 +92,80 @@ def frame_header(payload_bytes: int) -> bytes:
     return length + struct.pack("<I", masked_crc32c(length))
 
 
-class ExampleLayout:
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where the values of one feature stand: ``count`` values from ``offset`` on."""
+
+    offset: int
+    dtype: np.dtype[Any]
+    count: int
+
+    @property
+    def stop(self) -> int:
+        return self.offset + self.count * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stretch of a record: pieces that are constant bytes, or a number of zeros where values go; and the slots."""
+
+    pieces: tuple[bytes | int, ...]
+    size: int
+    slots: tuple[_Slot, ...] = ()
+
+
+class RecordLayout:
+    """The bytes of framed records that differ in their values only; made by its subclasses."""
+
+    def __init__(self, payload: _Part) -> None:
+        self._slots = payload.slots
+        self._pieces = (frame_header(payload.size), *payload.pieces, FOOTER_BYTES)
+        self.record_bytes = FRAME_BYTES + payload.size
+        """Bytes of one record, framing included."""
+        self._value_bytes = sum(slot.stop - slot.offset for slot in payload.slots)
+        self._row_crc: RowCrc | None = None
+
+    def allocate(self, count: int) -> NDArray[np.uint8]:
+        """``count`` records with every value 0 and no checksum yet, ``(count, record_bytes) uint8``."""
+        records = np.zeros((count, self.record_bytes), np.uint8)
+        position = 0
+        for piece in self._pieces:
+            if isinstance(piece, int):
+                position += piece
+            else:
+                records[:, position : position + len(piece)] = np.frombuffer(piece, np.uint8)
+                position += len(piece)
+        return records
+
+    def values(self, records: NDArray[np.uint8], index: int) -> NDArray[Any]:
+        """The values of feature ``index`` in all ``records``: a writable view, ``(count, length)``.
+
+        float32 (little endian, not aligned), or uint8 for bytes and varints.
+        """
+        slot = self._slots[index]
+        return np.ndarray(
+            (len(records), slot.count),
+            slot.dtype,
+            buffer=records.data,
+            offset=HEADER_BYTES + slot.offset,
+            strides=(self.record_bytes, slot.dtype.itemsize),
+        )
+
+    def seal(self, records: NDArray[np.uint8]) -> None:
+        """Write each record's payload checksum, in place."""
+        payloads = records[:, HEADER_BYTES:-FOOTER_BYTES]
+        if self._value_bytes <= TABLE_COLUMNS and len(records) >= _WORTH_TABLES:
+            # Only the values differ from the template, and a checksum is linear: a look-up for each of their bytes.
+            if self._row_crc is None:
+                spans = [(slot.offset, slot.stop) for slot in self._slots]
+                self._row_crc = RowCrc(payloads.shape[1], payloads[0], spans)
+            checksums = self._row_crc.masked(payloads)
+        else:
+            checksums = masked_crc32c_rows(payloads)
+        records[:, -FOOTER_BYTES:] = checksums.astype("<u4", copy=False).view(np.uint8).reshape(-1, FOOTER_BYTES)
+
+
+class ExampleLayout(RecordLayout):
     """The bytes of framed Examples with the given features, in the given order.
 
     Map entries stand key then value and in the order given, lists are packed in one chunk. **Source**: read off
@@ -89,71 +181,74 @@ class ExampleLayout:
 
     def __init__(self, features: Sequence[FeatureLayout]) -> None:
         self.features = tuple(features)
-        parts: list[bytes] = []
-        offsets: list[int] = []
-        size = 0
-        for feature in self.features:
-            head, value_bytes = _entry_head(feature)
-            parts += [head, bytes(value_bytes)]
-            offsets.append(size + len(head))
-            size += len(head) + value_bytes
-        example_head = _TAG_1 + _varint(size)
-        self.payload_bytes = len(example_head) + size
-        """Bytes of one serialized Example."""
-        self.record_bytes = FRAME_BYTES + self.payload_bytes
-        """Bytes of one record, framing included."""
-        self.value_offsets = tuple(HEADER_BYTES + len(example_head) + o for o in offsets)
-        """Where each feature's values start within a record."""
-        self._head = frame_header(self.payload_bytes) + example_head
-        self._parts = parts
-
-    def allocate(self, count: int) -> NDArray[np.uint8]:
-        """``count`` records with every value 0 and no checksum yet, ``(count, record_bytes) uint8``."""
-        records = np.zeros((count, self.record_bytes), np.uint8)
-        position = 0
-        for part in (self._head, *self._parts):
-            if any(part):
-                records[:, position : position + len(part)] = np.frombuffer(part, np.uint8)
-            position += len(part)
-        return records
-
-    def values(self, records: NDArray[np.uint8], index: int) -> NDArray[Any]:
-        """The values of feature ``index`` in all ``records``: a writable view, ``(count, length)``.
-
-        float32 (little endian, not aligned) or uint8, by the feature's kind.
-        """
-        feature = self.features[index]
-        dtype = _VALUE_DTYPE[feature.kind]
-        return np.ndarray(
-            (len(records), feature.length),
-            dtype,
-            buffer=records.data,
-            offset=self.value_offsets[index],
-            strides=(self.record_bytes, dtype.itemsize),
-        )
-
-    def seal(self, records: NDArray[np.uint8]) -> None:
-        """Write each record's payload checksum, in place."""
-        checksums = masked_crc32c_rows(records[:, HEADER_BYTES:-FOOTER_BYTES])
-        records[:, -FOOTER_BYTES:] = checksums.astype("<u4", copy=False).view(np.uint8).reshape(-1, FOOTER_BYTES)
+        super().__init__(_field(_TAG_1, _features(features)))
 
 
-def _entry_head(feature: FeatureLayout) -> tuple[bytes, int]:
-    """The bytes of a map entry up to its values, and the number of value bytes behind them."""
-    value_bytes = feature.length * _VALUE_DTYPE[feature.kind].itemsize
-    values = _TAG_1 + _varint(value_bytes)
-    list_head = _LIST_TAG[feature.kind] + _varint(len(values) + value_bytes) + values
-    name = feature.name.encode()
-    key = _TAG_KEY + _varint(len(name)) + name
-    value_head = _TAG_VALUE + _varint(len(list_head) + value_bytes) + list_head
-    entry_bytes = len(key) + len(value_head) + value_bytes
-    return _TAG_1 + _varint(entry_bytes) + key + value_head, value_bytes
+class SequenceLayout(RecordLayout):
+    """The bytes of framed SequenceExamples: a context, and feature lists of some steps.
+
+    Values are numbered: context features first, then each step of each list. A context or lists that are empty are
+    left out.
+
+    Parameters
+    ----------
+    context
+        Features of the context.
+    lists
+        The steps of each list, in order; all steps of a list have its name.
+
+    Examples
+    --------
+    >>> step = FeatureLayout(name="evi", kind=Kind.FLOAT, length=1)
+    >>> layout = SequenceLayout([FeatureLayout(name="slope", kind=Kind.FLOAT, length=1)], [[step] * 12])
+    >>> layout.values(layout.allocate(5), 12).shape
+    (5, 1)
+    """
+
+    def __init__(self, context: Sequence[FeatureLayout], lists: Sequence[Sequence[FeatureLayout]]) -> None:
+        fields = []
+        if context:
+            fields.append(_field(_TAG_1, _features(context)))
+        if lists:
+            entries = [
+                _entry(steps[0].name, _joined([_field(_TAG_1, _feature(step)) for step in steps])) for steps in lists
+            ]
+            fields.append(_field(_TAG_2, _joined(entries)))
+        super().__init__(_joined(fields))
 
 
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+def _joined(parts: Sequence[_Part]) -> _Part:
+    """The parts one behind the other."""
+    pieces: list[bytes | int] = []
+    slots: list[_Slot] = []
+    size = 0
+    for part in parts:
+        slots += [_Slot(size + s.offset, s.dtype, s.count) for s in part.slots]
+        pieces += part.pieces
+        size += part.size
+    return _Part(tuple(pieces), size, tuple(slots))
+
+
+def _constant(data: bytes) -> _Part:
+    return _Part((data,), len(data))
+
+
+def _field(tag: bytes, part: _Part) -> _Part:
+    """A length-delimited field that holds ``part``."""
+    return _joined([_constant(tag + varint(part.size)), part])
+
+
+def _features(features: Sequence[FeatureLayout]) -> _Part:
+    return _joined([_entry(feature.name, _feature(feature)) for feature in features])
+
+
+def _entry(name: str, value: _Part) -> _Part:
+    """A map entry: key, then value."""
+    return _field(_TAG_1, _joined([_field(_TAG_1, _constant(name.encode())), _field(_TAG_2, value)]))
+
+
+def _feature(feature: FeatureLayout) -> _Part:
+    dtype = _VALUE_DTYPE[feature.kind]
+    size = feature.length * dtype.itemsize
+    values = _Part((size,), size, (_Slot(0, dtype, feature.length),))
+    return _field(_LIST_TAG[feature.kind], _field(_TAG_1, values))

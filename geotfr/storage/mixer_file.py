@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["write_mixer"]
 
 
-def write_mixer(mixer: Mixer, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write ``mixer`` to ``path``, character for character as Earth Engine would.
+def write_mixer(path: str | os.PathLike[str], mixer: Mixer, *, overwrite: bool = False) -> None:
+    """Write to ``path`` the ``mixer``, character for character as Earth Engine would.
 
     Raises
     ------

@@ -341,7 +341,7 @@ def _copy(shard: Path) -> Path:
 def test_read_mixer_and_write_mixer_are_each_others_inverse(mixer_and_shard: tuple[Path, Path], tmp_path: Path) -> None:
     mixer = mixer_and_shard[0]
     value = geotfr.read_mixer(mixer)
-    geotfr.write_mixer(value, tmp_path / "again.json")
+    geotfr.write_mixer(tmp_path / "again.json", value)
     assert (tmp_path / "again.json").read_bytes() == mixer.read_bytes()
     assert geotfr.read_mixer(tmp_path / "again.json") == value
 

@@ -63,11 +63,62 @@ if TYPE_CHECKING:
 @click.option("--nodata", metavar="NUMBER|none", help="Replace the sources' nodata tags, or ignore them.")
 @click.option("--format-options", metavar="JSON|@FILE", help="Earth Engine's formatOptions, in its spelling.")
 @click.option(
+    "--array-band",
+    "array_bands",
+    metavar="NAME=ELEMENTS",
+    multiple=True,
+    help="An array band: evi=3-14 (bands of the source) or evi=stack_*.tif:2 (one element per file). Repeatable.",
+)
+@click.option("--tensor-depths", metavar="NAME=N,...", help="Depth of the tensor of each array band.")
+@click.option(
+    "--collapse-bands/--no-collapse-bands", default=None, help="All bands as one tensor, named after the first."
+)
+@click.option("--sequence-data/--no-sequence-data", default=None, help="One SequenceExample per pixel.")
+@click.option(
+    "--feature-kinds",
+    type=click.Choice(["float", "native"]),
+    help="float: all numbers as float lists; native: uint8 as bytes, integers as int64.  [default: float]",
+)
+@click.option("--mask", "masks", metavar="SOURCE[:BAND]", multiple=True, help="A raster whose zeros mask. Repeatable.")
+@click.option(
+    "--mask-mode",
+    type=click.Choice(["pixel", "band"]),
+    help="pixel: a pixel masked in some band is filled in all; band: each band its own.  [default: pixel]",
+)
+@click.option("--unscale", is_flag=True, help="Apply the bands' scale and offset; values become float32.")
+@click.option(
+    "--complex", "complex_parts", type=click.Choice(["real,imag"]), help="Complex bands as two features each."
+)
+@click.option("--patch-index", metavar="NAME", help="Add the patch's number as an int64 feature.")
+@click.option(
+    "--edge",
+    type=click.Choice(["drop", "pad"]),
+    help="Partial patches: left out, or padded with masked pixels.  [default: drop]",
+)
+@click.option("--region", metavar="GEOJSON|WKT|FILE|W,S,E,N", help="What to export, lon/lat unless it carries a CRS.")
+@click.option("--clip-region/--no-clip-region", default=None, help="Mask what is outside the region's shape.")
+@click.option("--crs", help="CRS of the export, as EPSG:32633; for a source without CRS: its CRS.")
+@click.option("--crs-transform", metavar="SIX NUMBERS", help="xScale,xShear,xTranslation,yShear,yScale,yTranslation.")
+@click.option("--scale", metavar="METRES", help="Pixel size in metres.")
+@click.option("--dimensions", metavar="W,H|N", help="Size of the export in pixels, or its longer side.")
+@click.option(
+    "--resampling",
+    type=click.Choice(["nearest", "bilinear", "cubic", "average", "mode"]),
+    help="How sources on other grids are warped.  [default: nearest]",
+)
+@click.option(
     "--naming",
     type=click.Choice(["drive", "cloud-storage"]),
     help="PREFIX-00000.tfrecord or PREFIX00000.tfrecord.  [default: drive]",
 )
 @click.option("--allow-ungeoreferenced", is_flag=True, help="Take rasters without georeference.")
+@click.option(
+    "--allow-driver",
+    "allow_drivers",
+    metavar="NAME",
+    multiple=True,
+    help="A GDAL driver that may open sources beside GTiff, as VRT or PNG. Repeatable; only for files you trust.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
 @memory_limit_option
@@ -79,6 +130,8 @@ def command(
     format_options: str | None,
     default_value: str | None,
     masked_threshold: str | None,
+    scale: str | None,
+    complex_parts: str | None,
     dry_run: bool,
     overwrite: bool,
     quiet: bool,
@@ -96,6 +149,8 @@ def command(
         "format_options": json_option(format_options, "--format-options"),
         "default_value": _number(default_value, "--default-value"),
         "masked_threshold": _number(masked_threshold, "--masked-threshold"),
+        "scale": _number(scale, "--scale"),
+        "complex_parts": complex_parts is not None,
     }
     if dry_run:
         plan = plan_export(sources, **options)

@@ -30,11 +30,18 @@ from geotfr_cli.options import (
     help="Kernel that padded predictions carry.  [default: the manifest's, or inferred]",
 )
 @click.option(
+    "--channels", type=click.Choice(["first", "last"]), help="Features hold several bands, (c, h, w) or (h, w, c)."
+)
+@click.option("--patch-index", metavar="NAME", help="The int64 feature with the patch's number; any order of records.")
+@click.option(
     "--bands",
     metavar="LIST",
     help="Features to take, in order; new=old renames.  [default: all, in the first record's order]",
 )
-@click.option("--dtype", help="Type of the output, as uint8 or float32.  [default: the features' own]")
+@click.option(
+    "--dtype",
+    help="As uint8 or float32; auto: the smallest integer that holds all.  [default: the features' own]",
+)
 @click.option("--nodata", metavar="NUMBER", help="Nodata value of the output.  [default: none]")
 @click.option(
     "--shard-order",

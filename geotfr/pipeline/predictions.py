@@ -1,0 +1,477 @@
+"""Prediction records, whatever their make, as patches in order.
+
+Three makes: a record for each patch, in the patches' order; a record for each patch that carries the patch's number
+(``patch_index``), in any order; and a record for each pixel (Examples or SequenceExamples), pixels row-major within
+the patch. The first record tells the bands; every other one is checked against it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import RecordError, UsageError
+from geotfr.integrity.files import is_sequence_file
+from geotfr.options import nearest
+from geotfr.patches.readings import Reading, UnreadableLengthError, reading_of
+from geotfr.records.faults import ReadReport
+from geotfr.records.parse.infer import infer_sequence_features
+from geotfr.records.parse.sequence import parse_sequence_example
+from geotfr.records.reader import read_features, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from geotfr.mixer.sets import PredictionSet
+    from geotfr.options import IngestOptions
+    from geotfr.records.reader import FeatureBatch
+
+__all__ = ["PatchValues", "PredictionBand", "Predictions"]
+
+_KINDS = {"f": "float", "i": "int64", "u": "bytes"}
+_VALUE_BYTES = {"float": 4, "int64": 8, "bytes": 1}
+_SEQUENCES_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionBand:
+    """A band of the output.
+
+    Attributes
+    ----------
+    name
+        The band's name.
+    feature
+        The feature that its values come from.
+    channel
+        Which of the feature's channels.
+    kind, length
+        Of the feature's values in a patch.
+    reading
+        How they are laid out.
+    """
+
+    name: str
+    feature: str
+    channel: int
+    kind: str
+    length: int
+    reading: Reading
+
+
+@dataclass(slots=True)
+class PatchValues:
+    """Consecutive patches: the number of the first, and their values by feature, ``(n, length)``.
+
+    ``where`` tells which records they come from: a file and the number of the first.
+    """
+
+    first: int
+    values: Mapping[str, NDArray[Any]]
+    where: tuple[str, int]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values())))
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Consecutive records of one file: the number of the first in the set and in the file, values ``(n, length)``."""
+
+    first: int
+    first_in_file: int
+    path: str
+    values: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values())))
+
+
+class Predictions:
+    """The records of a set of predictions.
+
+    Attributes
+    ----------
+    bands
+        The bands of the output, in order.
+    lost
+        Patches without a record, after a whole pass with :meth:`patches`.
+    """
+
+    def __init__(self, found: PredictionSet, options: IngestOptions) -> None:
+        self._found = found
+        self._options = options
+        self._is_sequence = is_sequence_file(os.fspath(found.shards[0]))
+        first = self._first_rows()
+        self._kinds = {name: _kind_and_length(values) for name, values in first.values.items()}
+        self._pixels = self._pixels_per_patch(first)
+        self.bands = self._bands(first)
+        self._features = frozenset(band.feature for band in self.bands) | self._index_names
+        self.lost = 0
+
+    @property
+    def _index_names(self) -> frozenset[str]:
+        name = self._options.patch_index
+        return frozenset() if name is None else frozenset((name,))
+
+    @property
+    def patch_bytes(self) -> int:
+        """Bytes of a patch's values."""
+        return sum(_VALUE_BYTES[band.kind] * band.length for band in self.bands)
+
+    def patches(self, report: ReadReport) -> Iterator[PatchValues]:
+        """All patches in ascending order, checked: each feature as in the first record, as many as the mixer says."""
+        if self._options.patch_index is not None:
+            yield from self._indexed(report)
+        elif self._pixels is not None:
+            yield from self._pixelwise(report, self._pixels)
+        else:
+            total = self._found.mixer.total_patches
+            done = 0
+            for rows in self._rows(report, total):
+                done += len(rows)
+                yield PatchValues(rows.first, rows.values, (rows.path, rows.first_in_file))
+            self.lost = total - done
+
+    # Records in order, checked against the first and counted.
+
+    def _rows(self, report: ReadReport, total: int) -> Iterator[_Rows]:
+        first_of_file = 0
+        for path in self._found.shards:
+            records = 0
+            for rows in self._file_rows(path, report):
+                rows.first += first_of_file
+                records = rows.first_in_file + len(rows)
+                if rows.first + len(rows) > total:
+                    raise self._too_many(path, total - first_of_file, total)
+                yield rows
+            faulty = [f.record for f in report.faults if f.path == os.fspath(path) and f.record is not None]
+            records = max(records, max(faulty, default=-1) + 1)
+            if not records:
+                raise RecordError(
+                    f"{path}: no records: an empty shard among {len(self._found.shards)}; expected {total} records in"
+                    " all; leave it out or write it again"
+                )
+            first_of_file += records
+        if first_of_file != total:
+            raise RecordError(
+                f"{self._found.shards[-1]}: the last of {len(self._found.shards)} shards ends after {first_of_file}"
+                f" records; the mixer {self._found.mixer_path} expects {total}; a shard is missing, or these are the"
+                " predictions of another export"
+            )
+
+    def _file_rows(self, path: Path, report: ReadReport) -> Iterator[_Rows]:
+        if self._is_sequence:
+            yield from self._sequence_rows(path)
+            return
+        # Without a selection every feature is read, for one that only some records have must be told.
+        names = None if self._options.bands is None else self._features
+        for batch in read_features(path, names=names, on_bad_record=self._options.on_bad_record, report=report):
+            self._check(batch)
+            # A skipped record leaves a gap in the numbers.
+            edges = [0, *(np.flatnonzero(np.diff(batch.records) != 1) + 1).tolist(), len(batch)]
+            for start, stop in pairwise(edges):
+                number = int(batch.records[start])
+                values: dict[str, Any] = {name: batch.features[name][start:stop] for name in self._features}  # type: ignore[index]
+                yield _Rows(number, number, batch.path, values)
+
+    def _sequence_rows(self, path: Path) -> Iterator[_Rows]:
+        """Records of SequenceExamples: context values as they are, lists as (record, step)."""
+        context, lists = infer_sequence_features(path, limit=1)
+        payloads = read_records(path)
+        number = 0
+        while batch := list(islice(payloads, _SEQUENCES_AT_ONCE)):
+            names = [f"{path}: record {number + place}" for place in range(len(batch))]
+            scalars, steps, lengths = parse_sequence_example(batch, context or None, lists or None, names)
+            values: dict[str, Any] = {name: np.asarray(each).reshape(len(batch), -1) for name, each in scalars.items()}
+            values |= {name: np.asarray(each).reshape(len(batch), -1) for name, each in steps.items()}
+            for name, found in lengths.items():
+                if not (found == found[0]).all():
+                    bad = int(np.flatnonzero(found != found[0])[0])
+                    raise RecordError(f"{names[bad]}: list {name!r} has {found[bad]} steps; the first has {found[0]}")
+            yield _Rows(number, number, os.fspath(path), {name: _plain(each) for name, each in values.items()})
+            number += len(batch)
+
+    def _check(self, batch: FeatureBatch) -> None:
+        """Refuse records whose features differ from the first record's in name, kind or length."""
+        where = f"{batch.path}: record {batch.records[0]} at byte {batch.offsets[0]}"
+        if self._options.bands is None:
+            for name in batch.features:
+                if name not in self._kinds:
+                    raise RecordError(f"{where}: feature {name!r} is not in the first record; --bands chooses features")
+        for name in sorted(self._features):
+            if name not in batch.features:
+                raise RecordError(
+                    f"{where}: feature {name!r} is missing{nearest(name, batch.features)}; the first record has it"
+                )
+            kind, length = _kind_and_length(batch.features[name])
+            if (kind, length) != self._kinds[name]:
+                raise RecordError(
+                    f"{where}: feature {name!r} has {length} {kind} values; the first record has"
+                    f" {self._kinds[name][1]} {self._kinds[name][0]} values"
+                )
+
+    def _too_many(self, path: Path, record: int, total: int) -> RecordError:
+        found = sum(1 for _ in read_records(self._found.shards, on_bad_record="skip", report=ReadReport()))
+        return RecordError(
+            f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards; the mixer"
+            f" {self._found.mixer_path} expects {total}; a shard is named twice, or these belong to another export"
+        )
+
+    # A record for each pixel.
+
+    def _pixelwise(self, report: ReadReport, pixels: int) -> Iterator[PatchValues]:
+        total = self._found.mixer.total_patches
+        held: list[_Rows] = []
+        count = 0
+        for rows in self._rows(report, total * pixels):
+            if held and rows.first != held[-1].first + len(held[-1]):
+                raise RecordError(
+                    f"{rows.path}: record {rows.first_in_file}: pixels before it are lost; write them again"
+                )
+            # The batch's memory is used again by the next one.
+            held.append(_Rows(rows.first, rows.first_in_file, rows.path, {n: v.copy() for n, v in rows.values.items()}))
+            count += len(rows)
+            if count >= pixels:
+                yield from self._whole_patches(held, pixels)
+                rest = count % pixels
+                last = held[-1]
+                start = len(last) - rest
+                held = []
+                if rest:
+                    kept = {name: values[start:] for name, values in last.values.items()}
+                    held = [_Rows(last.first + start, last.first_in_file + start, last.path, kept)]
+                count = rest
+
+    def _whole_patches(self, held: list[_Rows], pixels: int) -> Iterator[PatchValues]:
+        """The patches that the held pixels make whole; bands are channels that stand together."""
+        count = sum(len(rows) for rows in held) // pixels
+        values = {}
+        for name in self._features:
+            joined = np.concatenate([rows.values[name] for rows in held])[: count * pixels]
+            values[name] = joined.reshape(count, -1)
+        yield PatchValues(held[0].first // pixels, values, (held[0].path, held[0].first_in_file))
+
+    # Records that carry their patch's number.
+
+    def _indexed(self, report: ReadReport) -> Iterator[PatchValues]:
+        """Records in any order: laid down in a file without name, at their patch's place, and read back in order."""
+        total = self._found.mixer.total_patches
+        name = self._options.patch_index or ""
+        is_seen = np.zeros(total, bool)
+        wanted = sorted(self._features - self._index_names)
+        with _spool() as spool:
+            size = 0
+            dtypes: dict[str, tuple[np.dtype[Any], int]] = {}
+            for rows in self._rows(report, total):
+                numbers = self._numbers(rows, name, is_seen)
+                if not dtypes:
+                    dtypes = {key: (rows.values[key].dtype, rows.values[key].shape[1]) for key in wanted}
+                    size = sum(dtype.itemsize * length for dtype, length in dtypes.values())
+                for place, number in enumerate(numbers.tolist()):
+                    data = b"".join(rows.values[key][place].tobytes() for key in wanted)
+                    _write_all(spool, data, number * size)
+            for number in np.flatnonzero(is_seen).tolist():
+                data = _read_all(spool, size, number * size)
+                values = {}
+                start = 0
+                for key, (dtype, length) in dtypes.items():
+                    values[key] = np.frombuffer(data, dtype, length, start)[np.newaxis]
+                    start += dtype.itemsize * length
+                yield PatchValues(number, values, (f"the record of patch {number}", number))
+        self.lost = total - int(is_seen.sum())
+
+    def _numbers(self, rows: _Rows, name: str, is_seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        numbers = rows.values[name].reshape(-1)
+        for place, number in enumerate(numbers.tolist()):
+            where = f"{rows.path}: record {rows.first_in_file + place}: {name} {number}"
+            if not 0 <= number < len(is_seen):
+                raise RecordError(f"{where} is no patch of the mixer; allowed are 0 to {len(is_seen) - 1}")
+            if is_seen[number]:
+                raise RecordError(f"{where} stands in two records; each patch is expected once")
+            is_seen[number] = True
+        return numbers
+
+    # What the first record tells.
+
+    def _first_rows(self) -> _Rows:
+        if self._is_sequence:
+            if self._options.on_bad_record != "error":
+                raise UsageError("on_bad_record: SequenceExamples are pixels; a lost one shifts the rest; use error")
+            return next(self._sequence_rows(self._found.shards[0]))
+        for path in self._found.shards:
+            for batch in read_features(
+                path, on_bad_record=self._options.on_bad_record, batch_bytes=1, report=ReadReport()
+            ):
+                values: dict[str, Any] = dict(batch.features)
+                return _Rows(0, int(batch.records[0]), batch.path, values)
+        raise RecordError(
+            f"{self._found.shards[0]}: no records in {len(self._found.shards)} shards; predictions are expected"
+        )
+
+    def _pixels_per_patch(self, first: _Rows) -> int | None:
+        """Pixels that records stand for one by one, the patch's or its block's; None if a record is a patch."""
+        mixer, kernel = self._found.mixer, self._kernel()
+        patch = mixer.patch_xy[0] * mixer.patch_xy[1]
+        if patch == 1 and not self._is_sequence:
+            return None
+        if not self._is_sequence and any(length != 1 for _, length in self._kinds.values()):
+            return None
+        if self._options.patch_index is not None:
+            return None
+        margin = (kernel[0] // 2, kernel[1] // 2) if kernel else (0, 0)
+        block = (mixer.patch_xy[1] + 2 * margin[0]) * (mixer.patch_xy[0] + 2 * margin[1])
+        count = sum(
+            1
+            for _ in read_records(self._found.shards, verify_checksums=False, on_bad_record="skip", report=ReadReport())
+        )
+        for pixels in (patch, block):
+            if count == pixels * mixer.total_patches:
+                return pixels
+        raise RecordError(
+            f"{first.path}: {count} records of one value a feature; for one record a pixel the mixer"
+            f" {self._found.mixer_path} expects {patch * mixer.total_patches}"
+            + (f" or, with margins, {block * mixer.total_patches}" if block != patch else "")
+            + f", for one a patch {mixer.total_patches} records of {patch} values"
+        )
+
+    def _kernel(self) -> tuple[int, int] | None:
+        manifest = self._found.manifest
+        return self._options.kernel_yx or (manifest.kernel_yx if manifest else None)
+
+    def _bands(self, first: _Rows) -> tuple[PredictionBand, ...]:
+        bands = []
+        taken = {name: value for name, value in first.values.items() if name not in self._index_names}
+        if self._options.patch_index is not None:
+            self._check_index(first, self._options.patch_index)
+        for name, feature in _selected(taken, self._options.bands, f"{first.path}: record {first.first_in_file}"):
+            kind, length = self._kinds[feature]
+            where = f"{first.path}: record {first.first_in_file}: feature {feature!r}"
+            if kind not in _KINDS.values():
+                raise RecordError(f"{where}: {kind}; float, int64 or one value of raw bytes is expected")
+            reading = self._reading(feature, length, where)
+            for channel in range(reading.channels):
+                bands.append(
+                    PredictionBand(
+                        name=name if reading.channels == 1 else f"{name}_{channel}",
+                        feature=feature,
+                        channel=channel,
+                        kind=kind,
+                        length=length * (self._pixels or 1),
+                        reading=reading,
+                    )
+                )
+        _check_unique([band.name for band in bands])
+        return tuple(bands)
+
+    def _check_index(self, first: _Rows, name: str) -> None:
+        if name not in first.values:
+            raise RecordError(
+                f"{first.path}: record {first.first_in_file}: no feature {name!r}{nearest(name, first.values)};"
+                " --patch-index names the feature that tells the patch's number"
+            )
+        if self._kinds[name] != ("int64", 1):
+            kind, length = self._kinds[name]
+            raise RecordError(f"{first.path}: feature {name!r} has {length} {kind} values; one int64 is expected")
+
+    def _reading(self, feature: str, length: int, where: str) -> Reading:
+        width, height = self._found.mixer.patch_xy
+        kernel = self._kernel()
+        if self._pixels is not None:
+            margin = (0, 0) if self._pixels == width * height or not kernel else (kernel[0] // 2, kernel[1] // 2)
+            block = height + 2 * margin[0], width + 2 * margin[1]
+            return Reading(block_yx=block, margin_yx=margin, channels=length, channels_last=True)
+        try:
+            return reading_of(
+                length, (height, width), kernel, depth=self._depth(feature), channels=self._options.channels
+            )
+        except UnreadableLengthError as error:
+            if error.is_ambiguous:
+                raise UsageError(f"{where}: {error}; --kernel-size or --channels decides") from error
+            raise RecordError(f"{where}: {error}") from error
+
+    def _depth(self, feature: str) -> int | None:
+        """Channels that the manifest tells of a feature of this name."""
+        manifest = self._found.manifest
+        depths = {band.name: band.depth for band in manifest.bands} if manifest else {}
+        return depths.get(feature)
+
+
+def _selected(features: Mapping[str, Any], bands: tuple[str, ...] | None, where: str) -> list[tuple[str, str]]:
+    """(band name, feature) pairs, by the selection or all."""
+    names = list(features)
+    if not names:
+        raise RecordError(f"{where}: no features; predictions are expected")
+    if bands is None:
+        return [(name, name) for name in names]
+    pairs = []
+    for text in bands:
+        new, separator, old = text.partition("=")
+        is_renamed = bool(separator) and text not in names
+        wanted = old if is_renamed else text
+        if wanted not in names and wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+            wanted = names[int(wanted) - 1]
+        if wanted not in names:
+            known = ", ".join(names[:12])
+            raise UsageError(f"bands: {wanted!r} is no feature of {where}{nearest(wanted, names)} (it has {known})")
+        pairs.append((new if is_renamed else wanted, wanted))
+    return pairs
+
+
+def _check_unique(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"bands: {name!r} is selected twice; rename one with new={name}")
+
+
+def _kind_and_length(values: Any) -> tuple[str, int]:
+    if values is None:
+        return "a feature without values", 0
+    if isinstance(values, list):
+        return f"a list of {len(values[0])} bytes values", len(values[0])
+    return _KINDS[values.dtype.kind], values.shape[1]
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Bytes values of one byte each as uint8, ``(n, length)``; others as they are."""
+    if values.dtype != object:
+        return values
+    data = b"".join(values.reshape(-1).tolist())
+    if len(data) != values.size:
+        raise RecordError("bytes values of a SequenceExample hold more than one byte each; one a pixel is expected")
+    return np.frombuffer(data, np.uint8).reshape(values.shape)
+
+
+@contextmanager
+def _spool() -> Iterator[int]:
+    """A file without a name, for patches that come out of order; gone when it is closed."""
+    with tempfile.TemporaryFile() as file:
+        yield file.fileno()
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def _read_all(descriptor: int, size: int, offset: int) -> bytes:
+    parts = []
+    while size:
+        part = os.pread(descriptor, size, offset)
+        if not part:
+            raise RecordError("the temporary file of patches out of order ended early; is the disk full?")
+        parts.append(part)
+        size, offset = size - len(part), offset + len(part)
+    return b"".join(parts)
