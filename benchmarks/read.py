@@ -13,57 +13,85 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 DATA = Path(__file__).parent / "data"
 BANDS = tuple(f"B{number}" for number in range(1, 7))
-PIXELS = 256 * 256
+SIDE = 256
+PIXELS = SIDE * SIDE
 COLUMNS = tuple(f"x{number}" for number in range(8))
 FILES = 4
 STEP = 1021
 SHARES = ("patches", "patches-gzip", "tiny", "mixed")
 
 
-def write_files(name: str, count: int) -> list[str]:
-    """The files of one case, made once: ``count`` records over four files."""
+def files_of(name: str, count: int) -> list[str]:
+    """The files of one case, ``count`` records over four files, made if they aren't there."""
+    suffix = ".tfrecord.gz" if name.endswith("gzip") else ".tfrecord"
+    paths = [str(DATA / f"read-{name}-{count}-{number}{suffix}") for number in range(FILES)]
+    if not all(Path(path).exists() for path in paths):
+        # In a process of its own: the memory of this one would count as its children's.
+        subprocess.run([sys.executable, __file__, "--write", name, str(count), *paths], check=True)
+    return paths
+
+
+def write_files(name: str, count: int, paths: list[str]) -> None:
+    """Write the files of one case."""
     from geotfr.records.gzip import codec
     from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind
 
     DATA.mkdir(exist_ok=True)
-    suffix = ".tfrecord.gz" if name.endswith("gzip") else ".tfrecord"
-    paths = [DATA / f"read-{name}-{count}-{number}{suffix}" for number in range(FILES)]
-    if all(path.exists() for path in paths):
-        return [str(path) for path in paths]
-    rng = np.random.default_rng(7)
     is_patch = name.startswith("patches")
     keys, length = (BANDS, PIXELS) if is_patch else (COLUMNS, 1)
     layout = ExampleLayout([FeatureLayout(name=key, kind=Kind.FLOAT, length=length) for key in keys])
     packer = codec("fast" if name.endswith("gzip") else "none")
-    step = 1 if is_patch else 10_000
+    batches = _patches(count) if is_patch else _rows(count)
+    rng = np.random.default_rng(7)
     for path in paths:
         stream = packer.stream()
-        with path.open("wb") as file:
-            for _ in range(0, count // FILES, step):
-                records = layout.allocate(step)
+        written = 0
+        with Path(path).open("wb") as file:
+            while written < count // FILES:
+                values = next(batches)
+                records = layout.allocate(len(values))
                 for index in range(len(keys)):
-                    layout.values(records, index)[:] = _scene(rng, step, length)
+                    layout.values(records, index)[:] = values[:, index]
                 layout.seal(records)
+                written += len(records)
                 file.write(stream.add(packer.pack(_mixed(records, rng) if name == "mixed" else records)))
             file.write(stream.finish())
-    return [str(path) for path in paths]
 
 
-def _scene(rng: np.random.Generator, count: int, length: int) -> np.ndarray:
-    """Whole numbers as a sensor gives them: a smooth ground and some noise."""
-    ground = 2000 + 800 * np.sin(np.linspace(0, 9, length))
-    return np.round(ground + rng.normal(0, 40, (count, length))).astype(np.float32)
+def _patches(count: int) -> Iterator[np.ndarray]:
+    """(1, band, pixel) of each patch of the raster that the export is measured with."""
+    import rasterio
+    from _data import big_raster
+    from rasterio.windows import Window
+
+    side = math.isqrt(count - 1) + 1
+    with rasterio.open(big_raster(size=side * SIDE)) as raster:
+        for number in range(count):
+            window = Window(number % side * SIDE, number // side * SIDE, SIDE, SIDE)
+            yield raster.read(window=window).reshape(1, len(BANDS), PIXELS)
+
+
+def _rows(count: int) -> Iterator[np.ndarray]:
+    """(record, column, 1) of random numbers, 10,000 records at a time."""
+    rng = np.random.default_rng(7)
+    for _ in range(0, count, 10_000):
+        yield rng.normal(2000, 40, (10_000, len(COLUMNS), 1))
 
 
 def _mixed(records: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -86,7 +114,7 @@ def _sample_sum(values: np.ndarray) -> float:
     return float((values if values.shape[1] < STEP else values[:, ::STEP]).sum(dtype=np.float64))
 
 
-def read_geotfr(name: str, paths: list[str]) -> float:
+def read_geotfr(paths: list[str]) -> float:
     """The sum of sampled values, by geotfr."""
     from geotfr.records.reader import read_features
 
@@ -97,7 +125,7 @@ def read_geotfr(name: str, paths: list[str]) -> float:
     return total
 
 
-def read_geotfr_copy(name: str, paths: list[str]) -> float:
+def read_geotfr_copy(paths: list[str]) -> float:
     """The sum of sampled values, by geotfr with every array copied."""
     from geotfr.records.reader import read_features
 
@@ -108,16 +136,17 @@ def read_geotfr_copy(name: str, paths: list[str]) -> float:
     return total
 
 
-def read_tensorflow(name: str, paths: list[str]) -> float:
+def read_tensorflow(paths: list[str]) -> float:
     """The sum of sampled values, by TensorFlow's best pipeline."""
     import tensorflow as tf
 
+    name = Path(paths[0]).name.removeprefix("read-")
     keys, length = (BANDS, PIXELS) if name.startswith("patches") else (COLUMNS, 1)
     specs = {key: tf.io.FixedLenFeature([length], tf.float32) for key in keys}
-    if name == "mixed":
+    if name.startswith("mixed"):
         specs["label"] = tf.io.FixedLenFeature([1], tf.int64)
     options = {"num_parallel_reads": tf.data.AUTOTUNE, "buffer_size": 8 << 20}
-    if name.endswith("gzip"):
+    if name.endswith("gz"):
         options["compression_type"] = "GZIP"
     dataset = tf.data.TFRecordDataset(paths, **options).batch(16 if length > 1 else 4096)
     dataset = dataset.map(lambda records: tf.io.parse_example(records, specs), tf.data.AUTOTUNE)
@@ -127,7 +156,7 @@ def read_tensorflow(name: str, paths: list[str]) -> float:
     return total
 
 
-def read_protobuf(name: str, paths: list[str]) -> float:
+def read_protobuf(paths: list[str]) -> float:
     """The sum of sampled values, by protobuf's own decoding of each record."""
     from geotfr.records.messages import example_class
     from geotfr.records.reader import read_records
@@ -140,48 +169,48 @@ def read_protobuf(name: str, paths: list[str]) -> float:
     return total
 
 
-def verify(name: str, paths: list[str]) -> float:
-    """Framing and both checksums of every record, nothing else."""
-    from geotfr.records.faults import ReadReport
-    from geotfr.records.framing import RecordBlocks
-    from geotfr.records.stream import open_stream
+def verify(paths: list[str]) -> float:
+    """The number of whole records, by ``geotfr verify``: framing, both checksums, decoding."""
+    from geotfr.integrity.verify import verify as verify_files
 
-    total = 0
-    for path in paths:
-        with open_stream(path) as stream:
-            total += sum(len(block.starts) for block in RecordBlocks(stream, report=ReadReport()))
-    return float(total)
+    return float(verify_files(paths).records)
 
 
-READERS = {"geotfr": read_geotfr, "geotfr-copy": read_geotfr_copy, "tensorflow": read_tensorflow, "protobuf": read_protobuf, "verify": verify}
+READERS = {
+    "geotfr": read_geotfr,
+    "geotfr-copy": read_geotfr_copy,
+    "tensorflow": read_tensorflow,
+    "protobuf": read_protobuf,
+    "verify": verify,
+}
 
 
-def child(reader: str, name: str, paths: list[str]) -> None:
+def child(reader: str, paths: list[str]) -> None:
     """Print seconds, sum and peak memory of one reading; imports and first calls aren't counted."""
-    READERS[reader](name, paths[:1])
+    READERS[reader](paths[:1])
     start = time.perf_counter()
-    total = READERS[reader](name, paths)
+    total = READERS[reader](paths)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": seconds, "total": total, "rss_mib": peak}))
 
 
-def run(reader: str, name: str, paths: list[str]) -> dict[str, float]:
+def run(reader: str, paths: list[str]) -> dict[str, float]:
     """One reading in a process of its own."""
-    command = [sys.executable, __file__, "--child", reader, name, *paths]
+    command = [sys.executable, __file__, "--child", reader, *paths]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def compare(name: str, count: int, rounds: int) -> None:
     """Print the medians of one case and their ratio."""
-    paths = write_files(name, count)
+    paths = files_of(name, count)
     size = sum(Path(path).stat().st_size for path in paths)
     readers = ["geotfr", "geotfr-copy", "tensorflow"] + (["protobuf"] if name == "mixed" else []) + ["verify"]
     results: dict[str, list[dict[str, float]]] = {reader: [] for reader in readers}
     for _ in range(rounds):
         for reader in readers:
-            results[reader].append(run(reader, name, paths))
+            results[reader].append(run(reader, paths))
     seconds = {reader: statistics.median(r["seconds"] for r in got) for reader, got in results.items()}
     print(f"{name}: {count} records, {size / 1e6:.0f} MB in {FILES} files")
     for reader in readers:
@@ -199,7 +228,10 @@ def compare(name: str, count: int, rounds: int) -> None:
 def main() -> None:
     """Run the cases, or one reading where ``--child`` asks for it."""
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], sys.argv[3], sys.argv[4:])
+        child(sys.argv[2], sys.argv[3:])
+        return
+    if sys.argv[1:2] == ["--write"]:
+        write_files(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--patches", type=int, default=256)

@@ -58,9 +58,6 @@ _TRAILER = struct.Struct("<II")
 # isal's type stub takes the class for an instance.
 _InflateError = cast("type[Exception]", isal_zlib.IsalError)
 
-# isal's type stub takes the class for an instance.
-_InflateError = cast("type[Exception]", isal_zlib.IsalError)
-
 
 class _DamageError(Exception):
     """Compressed bytes that can't be read on; the message says what."""
@@ -365,13 +362,13 @@ class GzipStream(_InflatedStream):
         return lost
 
     def _next_member(self, position: int) -> int | None:
-        """Where the first member at or behind ``position`` begins."""
+        """Where the first member at or behind ``position`` begins; None too after too many trials."""
         self._file.seek(position)
         kept = b""
-        while data := self._file.read(CHUNK_BYTES):
+        while self._trials <= MOST_TRIALS and (data := self._file.read(CHUNK_BYTES)):
             base = self._file.tell() - len(data) - len(kept)
             window = kept + data
-            found = window.find(GZIP_MAGIC) if self._trials <= MOST_TRIALS else -1
+            found = window.find(GZIP_MAGIC)
             while found >= 0:
                 here = self._file.tell()
                 if self._is_member(base + found):
