@@ -186,13 +186,13 @@ READERS = {
 
 
 def child(reader: str, paths: list[str]) -> None:
-    """Print seconds, sum and peak memory of one reading; imports and first calls aren't counted."""
+    """Print seconds, CPU time, sum and peak memory of one reading; imports and first calls aren't counted."""
     READERS[reader](paths[:1])
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     total = READERS[reader](paths)
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "total": total, "rss_mib": peak}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "total": total, "rss_mib": peak}))
 
 
 def run(reader: str, paths: list[str]) -> dict[str, float]:
@@ -215,10 +215,11 @@ def compare(name: str, count: int, rounds: int) -> None:
     print(f"{name}: {count} records, {size / 1e6:.0f} MB in {FILES} files")
     for reader in readers:
         peak = max(r["rss_mib"] for r in results[reader])
+        cpu = statistics.median(r["cpu"] for r in results[reader])
         ratio = seconds[reader] / seconds["geotfr"]
         print(
             f"  {reader:11} {seconds[reader]:8.3f} s  {size / seconds[reader] / 1e9:6.2f} GB/s"
-            f"  peak {peak:5.0f} MiB  geotfr is {ratio:5.2f}x as fast"
+            f"  CPU {cpu:7.3f} s  peak {peak:5.0f} MiB  geotfr is {ratio:5.2f}x as fast"
         )
     sums = {reader: results[reader][0]["total"] for reader in readers if reader != "verify"}
     if max(sums.values()) - min(sums.values()) > 1e-9 * abs(sums["geotfr"]):
