@@ -1,4 +1,4 @@
-"""Cases 15, 16, 18, 19, 21 to 23: position and CRS."""
+"""Cases 15, 16, 18 to 23: position and CRS."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import rasterio
+import rasterio.warp
 from oracle import wire
 from oracle.images import Options, assert_export, expected_export
 from oracle.rasters import NORTH_UP, ROTATED, SOUTH_UP, numbered, read_raster, write_raster
@@ -89,6 +90,71 @@ def test_case_19_a_south_up_raster_stays_in_storage_order(tmp_path: Path) -> Non
     assert profile["transform"] == SOUTH_UP
 
 
+def test_case_19_a_region_picks_the_right_rows_of_a_south_up_raster(tmp_path: Path) -> None:
+    data = np.arange(20, dtype="float32").reshape(1, 5, 4)
+    source = write_raster(tmp_path / "scene.tif", data, transform=SOUTH_UP, crs="EPSG:4326")
+    # Rows 3 and 4, the northern ones, and columns 1 and 2.
+    mixer, back = there_and_back(source, tmp_path / "out", patch_dimensions=1, region=(-179.5, -88.5, -178.5, -87.5))
+    assert mixer["projection"]["affine"]["doubleMatrix"] == [0.5, 0, -179.5, 0, 0.5, -88.5]
+    pixels, profile, _ = read_raster(back)
+    assert np.array_equal(pixels, data[:, 3:5, 1:3])
+    assert profile["transform"] == SOUTH_UP @ Affine.translation(1, 3)
+
+
+def test_case_18_a_region_on_a_rotated_grid_keeps_the_shear_terms(tmp_path: Path) -> None:
+    data = numbered(1, 40, 20)
+    source = write_raster(tmp_path / "scene.tif", data, transform=ROTATED, crs="EPSG:3577")
+    corners = [ROTATED @ corner for corner in ((5, 10), (15, 10), (15, 30), (5, 30), (5, 10))]
+    region = {
+        "type": "Polygon",
+        "coordinates": [[list(corner) for corner in corners]],
+        "crs": {"type": "name", "properties": {"name": "EPSG:3577"}},
+    }
+    mixer, back = there_and_back(source, tmp_path / "out", patch_dimensions=1, region=region, clip_region=False)
+    matrix = mixer["projection"]["affine"]["doubleMatrix"]
+    assert (matrix[0], matrix[1], matrix[3], matrix[4]) == (ROTATED.a, ROTATED.b, ROTATED.d, ROTATED.e)
+    col, row = ~ROTATED @ (matrix[2], matrix[5])
+    assert (col, row) == pytest.approx((round(col), round(row)), abs=1e-9)
+    # The corners fall on pixels' corners, up to rounding: a pixel more on a side is allowed.
+    row, col = round(row), round(col)
+    assert (row in (9, 10), col in (4, 5)) == (True, True)
+    pixels = read_raster(back)[0]
+    height, width = pixels.shape[1:]
+    assert row + height in (30, 31)
+    assert col + width in (15, 16)
+    assert np.array_equal(pixels, data[:, row : row + height, col : col + width])
+
+
+@pytest.mark.parametrize("crs", ["EPSG:32735", "EPSG:2193", "EPSG:3006", "EPSG:3857"])
+@pytest.mark.parametrize("seed", range(3))
+def test_case_20_the_patch_under_a_point_of_the_region_holds_it(crs: str, seed: int, tmp_path: Path) -> None:
+    origins = {
+        "EPSG:32735": (300000, 7500000),
+        "EPSG:2193": (1570000, 5180000),
+        "EPSG:3006": (670000, 6580000),
+        "EPSG:3857": (1500000, 6000000),
+    }
+    transform = Affine(100, 0, origins[crs][0], 0, -100, origins[crs][1])
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 30, 40), transform=transform, crs=crs)
+    row, col = np.random.default_rng(seed).integers(2, 28, 2).tolist()
+    x, y = transform @ (col + 0.5, row + 0.5)
+    (lon,), (lat,) = rasterio.warp.transform(crs, "EPSG:4326", [x], [y])
+    # Some pixels around the point: the grid covers them outwards, and the point stays in the right one.
+    geotfr.export_image(
+        source,
+        tmp_path / "set",
+        patch_dimensions=1,
+        region=(lon - 0.002, lat - 0.002, lon + 0.002, lat + 0.002),
+        clip_region=False,
+    )
+    mixer = json.loads((tmp_path / "set.json").read_text())
+    place = Affine(*mixer["projection"]["affine"]["doubleMatrix"])
+    patch_col, patch_row = (math.floor(value) for value in ~place @ (x, y))
+    records = wire.read_shard(tmp_path / "set.tfrecord.gz")
+    number = patch_row * mixer["patchesPerRow"] + patch_col
+    assert records[number]["b1"].tolist() == [row * 40 + col + 1]
+
+
 @needs_data
 def test_case_21_gcps_only_are_refused_unless_allowed(tmp_path: Path) -> None:
     source = DATA / "geotiff" / "au-gcp.tif"
@@ -146,6 +212,17 @@ def test_case_22_a_transform_without_crs_is_exported_with_a_warning_and_comes_ba
     assert outcome.code == 0, outcome.told
     pixels, profile, _ = read_raster(tmp_path / "back.tif")
     assert profile["crs"] is None
+    assert profile["transform"] == NORTH_UP
+    assert np.array_equal(pixels, data)
+
+
+def test_case_22_a_crs_given_is_assigned_to_a_source_without_one(tmp_path: Path) -> None:
+    data = numbered(1, 4, 4)
+    source = write_raster(tmp_path / "scene.tif", data, crs=None)
+    mixer, back = there_and_back(source, tmp_path / "out", patch_dimensions=2, crs="EPSG:32735")
+    assert mixer["projection"]["crs"] == "EPSG:32735"
+    pixels, profile, _ = read_raster(back)
+    assert profile["crs"] == CRS.from_epsg(32735)
     assert profile["transform"] == NORTH_UP
     assert np.array_equal(pixels, data)
 
