@@ -245,6 +245,8 @@ def test_a_record_alone_and_wrong_names_are_usage_errors() -> None:
     spec = {"a": VarLenFeature(np.float32)}
     with pytest.raises(UsageError, match="parse_single_example"):
         parse_example(example({}), spec)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="found a generator; make a list of it"):
+        parse_example((example({}) for _ in range(2)), spec)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="1 names for 2 records"):
         parse_example([example({})] * 2, spec, ["one"])
 
@@ -294,6 +296,18 @@ def test_every_way_of_reading_gives_the_values_written(contents: list[dict[str, 
                 [number, position] for number, each in enumerate(lists) for position in range(len(each))
             ]
             assert value.dense_shape == (len(lists), max(len(each) for each in lists))
+
+
+def test_arrays_of_bytes_are_batches_and_no_records_give_empty_arrays() -> None:
+    records = np.array([example({"a": floats(3)}), example({"a": floats(3)})], object)
+    specs: dict[str, Any] = {"a": FixedLenFeature([3], np.float32), "b": FixedLenSequenceFeature([2], np.int64, True)}
+    assert dense(parse_example(list(records), specs), "a").shape == (2, 3)
+    assert dense(parse_example(records, specs), "a").shape == (2, 3)  # type: ignore[arg-type]
+    parsed = parse_example([], specs | {"v": VarLenFeature(bytes), "r": RaggedFeature(np.float32)})
+    assert dense(parsed, "a").shape == (0, 3)
+    assert dense(parsed, "b").shape == (0, 0, 2)
+    assert parsed["v"].dense_shape == (0, 0)  # type: ignore[union-attr]
+    assert parsed["r"].to_list() == []  # type: ignore[union-attr]
 
 
 def test_memoryviews_of_a_larger_buffer_are_records_too() -> None:

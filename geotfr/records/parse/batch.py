@@ -40,6 +40,9 @@ class Batch:
             raise UsageError(
                 "a batch is a list of serialized records, found one record; use parse_single_example for it"
             )
+        if not hasattr(self.records, "__getitem__"):
+            found = type(self.records).__name__
+            raise UsageError(f"a batch is a list of serialized records, found a {found}; make a list of it")
         if self.names is not None and len(self.names) != len(self.records):
             raise UsageError(
                 f"example_names has {len(self.names)} names for {len(self.records)} records; give one each"
