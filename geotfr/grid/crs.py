@@ -14,7 +14,10 @@ from geotfr.errors import InputError
 if TYPE_CHECKING:
     import pyproj
 
-__all__ = ["crs_text", "crs_wkt", "same_crs"]
+__all__ = ["crs_text", "crs_wkt", "is_geographic", "metres_per_unit", "same_crs"]
+
+EARTH_RADIUS_M = 6378137.0
+"""The radius by which a metre counts in degrees. **Source**: grids that Earth Engine exported."""
 
 MAX_TEXT_CHARS = 1 << 20
 """Longest definition that is parsed; the longest real ones have some 10,000 characters."""
@@ -92,6 +95,30 @@ def same_crs(one: str, other: str) -> bool:
     return _equal(_parsed(one), _parsed(other))
 
 
+def is_geographic(text: str) -> bool:
+    """Whether coordinates are longitude and latitude; False without a CRS.
+
+    >>> is_geographic("EPSG:4326"), is_geographic("EPSG:32633")
+    (True, False)
+    """
+    return bool(text.strip()) and bool(_parsed(text).is_geographic)
+
+
+def metres_per_unit(text: str) -> float:
+    """Metres in one unit of the CRS's coordinates; a degree has 6378137 * pi / 180. 1 without a CRS.
+
+    >>> round(metres_per_unit("EPSG:4326"), 3), round(metres_per_unit("EPSG:2263"), 4)
+    (111319.491, 0.3048)
+    """
+    if not text.strip():
+        return 1.0
+    crs = _parsed(text)
+    factor = float(crs.axis_info[0].unit_conversion_factor) if crs.axis_info else 1.0
+    # An angle's factor is in radians.
+    return factor * EARTH_RADIUS_M if crs.is_geographic else factor
+
+
+@lru_cache(maxsize=64)
 def _parsed(text: str) -> pyproj.CRS:
     import pyproj
     from pyproj.exceptions import CRSError

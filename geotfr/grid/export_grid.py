@@ -6,16 +6,35 @@ A request is checked for Earth Engine's legal combinations when it is made.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from geotfr.errors import UsageError
+import numpy as np
+
+from geotfr.errors import InputError, UsageError
+from geotfr.grid.crs import crs_text, crs_wkt, is_geographic, metres_per_unit, same_crs
+from geotfr.grid.geobox import Affine6, GeoBox
+from geotfr.grid.region import Region
 
 if TYPE_CHECKING:
-    from geotfr.grid.geobox import Affine6
-    from geotfr.grid.region import Region
+    from collections.abc import Callable
 
-__all__ = ["GridRequest"]
+    from numpy.typing import NDArray
+    from shapely.geometry.base import BaseGeometry
+
+__all__ = ["ExportGrid", "GridRequest", "export_grid", "lattice_offset"]
+
+SNAP_PX = 1e-6
+"""A region's edge this near to a pixel's counts as on it: decimals of degrees rarely hit one exactly."""
+
+LATTICE_PX = 1e-4
+"""Pixels no further than this from the grid's own count as these; see :meth:`GeoBox.same_grid`."""
+
+EDGE_PIECES = 64
+"""Into how many pieces the longer side of an outline is cut before it goes to another CRS, where lines bend."""
+
+MAX_SIDE_PX = 10**7
+"""More rows or columns are a mistake in the options: no mixer holds them."""
 
 LEGAL = (
     "legal are: --scale; --dimensions; --crs-transform; --crs-transform with --dimensions and no --region;"
@@ -105,3 +124,275 @@ class GridRequest:
         if self.region is None:
             return False
         return self.clip_region if self.clip_region is not None else (self.scale, self.dimensions) == (None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportGrid:
+    """The grid of an export.
+
+    Attributes
+    ----------
+    geobox
+        Its pixels.
+    clip
+        Polygons in pixel positions (column, row) outside of which pixels are masked; None: nothing is.
+    """
+
+    geobox: GeoBox
+    clip: BaseGeometry | None
+
+
+def export_grid(
+    source: GeoBox, request: GridRequest, *, suggested_pixel: Callable[[GeoBox, str], float] | None = None
+) -> ExportGrid:
+    """The grid that ``request`` asks for, of a source on the grid ``source``.
+
+    Without any option it is the source's own. With a region alone it is the source's lattice, so that pixels are cut,
+    never resampled. Else the CRS, the transform, the scale or the dimensions make a new one, whose origin is a multiple
+    of the pixel's size (``dimensions``: a corner of what is covered). The grid covers the region outwards, also where
+    the source ends; what the source doesn't have is masked.
+
+    Parameters
+    ----------
+    source
+        The first source's grid. Where it has no CRS, ``request.crs`` says which one it is in.
+    request
+        What is asked for.
+    suggested_pixel
+        The side of a pixel, in the CRS's units, that suits a grid in a CRS: for a request of a CRS alone.
+
+    Raises
+    ------
+    InputError
+        If the region lies outside the source, can't be expressed in the grid's CRS, or either crosses the antimeridian
+        in a CRS that is cut there; or for a CRS that pyproj can't parse.
+    UsageError
+        If the source has no CRS to place a region by, or the grid has more than 10 million rows or columns.
+
+    Notes
+    -----
+    **Source**: Earth Engine's guide to exports, its Python client, and the grids of files that it exported.
+
+    Examples
+    --------
+    >>> from geotfr.grid.region import parse_region
+    >>> box = GeoBox(shape_yx=(100, 100), affine=(0.25, 0.0, 10.0, 0.0, -0.25, 50.0), crs="EPSG:4326")
+    >>> found = export_grid(box, GridRequest(region=parse_region("11.1,40.0,12.0,41.0"))).geobox
+    >>> found.affine, found.shape_yx
+    ((0.25, 0.0, 11.0, 0.0, -0.25, 41.0), (4, 4))
+    """
+    if request.crs is not None:
+        wanted = crs_text(crs_wkt(request.crs))
+        if not source.crs:
+            source = replace(source, crs=wanted)
+        if same_crs(wanted, source.crs):
+            request = replace(request, crs=None)
+    crs = source.crs if request.crs is None else wanted
+    if request.region is not None and not crs:
+        raise UsageError("--region: the source has no CRS to place it by; say which one with --crs")
+    if request.region is None:
+        covered = _transformed(_outline(source), source.crs, crs, what="the source")
+    else:
+        covered = _placed(request.region, crs, source, clips=request.clips)
+    geobox = _geobox(source, crs, request, covered, suggested_pixel)
+    if max(geobox.shape_yx) > MAX_SIDE_PX:
+        rows, cols = geobox.shape_yx
+        raise UsageError(f"the grid would have {cols:,} x {rows:,} pixels; allowed are {MAX_SIDE_PX:,} a side")
+    return ExportGrid(geobox=geobox, clip=_in_pixels(covered, geobox) if request.clips else None)
+
+
+def lattice_offset(grid: GeoBox, other: GeoBox) -> tuple[int, int] | None:
+    """(row, column) in ``other`` of the upper-left pixel of ``grid``, if pixels of both are the same ones; else None.
+
+    CRSs aren't compared.
+
+    >>> one = GeoBox(shape_yx=(4, 4), affine=(10.0, 0.0, 500.0, 0.0, -10.0, 800.0), crs="")
+    >>> lattice_offset(GeoBox(shape_yx=(2, 2), affine=(10.0, 0.0, 530.0, 0.0, -10.0, 810.0), crs=""), one)
+    (-1, 3)
+    """
+    rows, cols = grid.shape_yx
+    ends = np.array([(0, 0), (cols, 0), (0, rows), (cols, rows)], np.float64)
+    found = _to_pixels(other.affine, _to_ground(grid.affine, ends))
+    shift = np.rint(found[0])
+    if np.abs(found - ends - shift).max() > LATTICE_PX:
+        return None
+    return int(shift[1]), int(shift[0])
+
+
+def _geobox(
+    source: GeoBox,
+    crs: str,
+    request: GridRequest,
+    covered: BaseGeometry,
+    suggested_pixel: Callable[[GeoBox, str], float] | None,
+) -> GeoBox:
+    if request.is_source_grid:
+        if request.region is None:
+            return source
+        return _cover(source.affine, crs, covered)
+    if request.crs_transform is not None:
+        if isinstance(request.dimensions, tuple):
+            width, height = request.dimensions
+            return GeoBox(shape_yx=(height, width), affine=request.crs_transform, crs=crs)
+        return _cover(request.crs_transform, crs, covered)
+    if request.dimensions is not None:
+        return _of_dimensions(request.dimensions, crs, covered)
+    if request.scale is not None:
+        pixel = request.scale / metres_per_unit(crs)
+    elif suggested_pixel is not None:
+        pixel = suggested_pixel(source, crs)
+    else:
+        raise UsageError(f"--crs {crs}: give --scale, the side of a pixel in metres")
+    # With the origin of the lattice at (0, 0) every corner is a multiple of the pixel's side.
+    return _cover((pixel, 0.0, 0.0, 0.0, -pixel, 0.0), crs, covered)
+
+
+def _cover(affine: Affine6, crs: str, covered: BaseGeometry) -> GeoBox:
+    """The pixels of the lattice ``affine`` that cover ``covered``, by all its corners."""
+    import shapely
+
+    pixels = _to_pixels(affine, shapely.get_coordinates(covered))
+    # Coordinates hold some 16 digits: far from the origin of the lattice a tiny pixel's number is less exact.
+    slack = np.maximum(SNAP_PX, np.abs(pixels).max(axis=0) * 1e-14)
+    first = np.floor(pixels.min(axis=0) + slack)
+    stop = np.maximum(np.ceil(pixels.max(axis=0) - slack), first + 1)
+    (x, y), (width, height) = _to_ground(affine, first[np.newaxis])[0], stop - first
+    a, b, _, d, e, _ = affine
+    return GeoBox(shape_yx=(int(height), int(width)), affine=(a, b, float(x), d, e, float(y)), crs=crs)
+
+
+def _of_dimensions(dimensions: tuple[int, int] | int, crs: str, covered: BaseGeometry) -> GeoBox:
+    west, south, east, north = covered.bounds
+    if isinstance(dimensions, int):
+        pixel = max(east - west, north - south) / dimensions
+        width, height = (max(math.ceil(side / pixel - SNAP_PX), 1) for side in (east - west, north - south))
+        return GeoBox(shape_yx=(height, width), affine=(pixel, 0.0, west, 0.0, -pixel, north), crs=crs)
+    width, height = dimensions
+    affine = ((east - west) / width, 0.0, west, 0.0, -(north - south) / height, north)
+    return GeoBox(shape_yx=(height, width), affine=affine, crs=crs)
+
+
+def _outline(source: GeoBox) -> BaseGeometry:
+    """The edge of ``source``, in its own CRS."""
+    from shapely import Polygon
+
+    rows, cols = source.shape_yx
+    return Polygon([source.xy(0, 0), source.xy(cols, 0), source.xy(cols, rows), source.xy(0, rows)])
+
+
+def _placed(region: Region, crs: str, source: GeoBox, *, clips: bool) -> BaseGeometry:
+    """``region`` in ``crs``: its shape, or without ``clips`` its bounds; it has to meet ``source``."""
+    import shapely
+
+    in_source = _beside(_transformed(region.shape, region.crs, source.crs, what="--region"), source, source.crs)
+    outline = _outline(source)
+    if shapely.intersection(in_source, outline).area == 0:
+        raise InputError(
+            f"--region lies outside the raster: it covers {_bounds(in_source)}, the raster {_bounds(outline)}"
+            f" (west, south, east, north in {_short(source.crs)}); check its CRS and the order of its axes"
+        )
+    # The bounds of a region that is cut at the antimeridian would go round the Earth.
+    counts_by_bounds = not clips and not (is_geographic(region.crs) and _is_cut(region.shape))
+    shape = shapely.box(*region.shape.bounds) if counts_by_bounds else region.shape
+    placed = _beside(_transformed(shape, region.crs, crs, what="--region"), source, crs)
+    if is_geographic(crs) and _is_cut(placed):
+        raise InputError(
+            f"--region crosses the antimeridian, where {_short(crs)} is cut: the grid would go round the Earth;"
+            " choose a CRS that isn't cut there, or export both sides on their own"
+        )
+    return placed
+
+
+def _beside(shape: BaseGeometry, source: GeoBox, crs: str) -> BaseGeometry:
+    """``shape`` with each polygon on the turn of the Earth, of 360 degrees, where ``source`` is; as it is if ``crs`` is
+    projected."""
+    import shapely
+    from pyproj import Transformer
+    from shapely.affinity import translate
+
+    if not is_geographic(crs):
+        return shape
+    centre, y = source.xy(source.shape_yx[1] / 2, source.shape_yx[0] / 2)
+    if not same_crs(source.crs, crs):
+        centre, _ = Transformer.from_crs(source.crs, crs, always_xy=True).transform(centre, y)
+    parts = []
+    for part in shapely.get_parts(shape):
+        turns = round((centre - (part.bounds[0] + part.bounds[2]) / 2) / 360)
+        parts.append(translate(part, xoff=360.0 * turns))
+    return shapely.union_all(parts)
+
+
+def _is_cut(shape: BaseGeometry) -> bool:
+    """Whether polygons in degrees lie at both sides of the antimeridian with most of the Earth between them."""
+    import shapely
+
+    west, _, east, _ = shape.bounds
+    widths = [part.bounds[2] - part.bounds[0] for part in shapely.get_parts(shape)]
+    return len(widths) > 1 and west <= -180 and east >= 180 and sum(widths) < 180
+
+
+def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str) -> BaseGeometry:
+    """``shape`` in CRS ``target``; its edges, which bend, get more points, and longitudes run on across 180."""
+    import shapely
+    from pyproj import Transformer
+
+    if same_crs(crs, target):
+        return shape
+    if not crs:
+        raise UsageError(f"{what} has no CRS to place it by; say which one with --crs")
+    transformer = Transformer.from_crs(crs, target, always_xy=True)
+    turns = is_geographic(target)
+
+    def project(ring: BaseGeometry) -> NDArray[np.float64]:
+        points = shapely.get_coordinates(ring)
+        moved = np.column_stack(transformer.transform(points[:, 0], points[:, 1]))
+        if not np.isfinite(moved).all():
+            raise InputError(
+                f"{what}: a part of it has no coordinates in {_short(target)}; choose another CRS or region"
+            )
+        if turns:
+            moved[:, 0] = np.unwrap(moved[:, 0], period=360)
+            if abs(moved[0, 0] - moved[-1, 0]) > 180:
+                raise InputError(f"{what} goes round a pole, where {_short(target)} ends; choose a polar CRS")
+        return moved
+
+    parts = []
+    for part in shapely.get_parts(shape):
+        west, south, east, north = part.bounds
+        dense = shapely.segmentize(part, max(east - west, north - south) / EDGE_PIECES)
+        outer = project(dense.exterior)
+        holes = [project(hole) for hole in dense.interiors]
+        if turns:
+            for hole in holes:
+                hole[:, 0] += 360 * round((outer[0, 0] - hole[0, 0]) / 360)
+        parts.append(shapely.make_valid(shapely.Polygon(outer, holes)))
+    return shapely.union_all(parts)
+
+
+def _in_pixels(shape: BaseGeometry, geobox: GeoBox) -> BaseGeometry:
+    import shapely
+
+    return shapely.transform(shape, lambda points: _to_pixels(geobox.affine, points))
+
+
+def _to_pixels(affine: Affine6, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pixel positions (column, row) of ``points`` (x, y), both (n, 2)."""
+    a, b, c, d, e, f = affine
+    x, y = points[:, 0] - c, points[:, 1] - f
+    area = a * e - b * d
+    return np.column_stack(((e * x - b * y) / area, (a * y - d * x) / area))
+
+
+def _to_ground(affine: Affine6, pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Coordinates (x, y) of pixel positions (column, row), both (n, 2)."""
+    a, b, c, d, e, f = affine
+    col, row = pixels[:, 0], pixels[:, 1]
+    return np.column_stack((a * col + b * row + c, d * col + e * row + f))
+
+
+def _bounds(shape: BaseGeometry) -> str:
+    return ", ".join(f"{number:.10g}" for number in shape.bounds)
+
+
+def _short(crs: str) -> str:
+    return crs if len(crs) < 40 else crs[:37] + "…"

@@ -45,15 +45,14 @@ class SourceRequest:
     unscale
         Give ``pixel * scale + offset`` as float32.
     complex_parts
-        Which parts of complex bands become bands of their own, ``NAME_real`` and ``NAME_imag``; None: complex bands are
-        refused.
+        Take a complex band as two, ``NAME_real`` and ``NAME_imag``; else complex bands are refused.
     threads
         Threads that decode compressed blocks and warp.
 
     Raises
     ------
     UsageError
-        For a resampling or a part that isn't there.
+        For a resampling that isn't there.
     """
 
     bands: Sequence[str] | None = None
@@ -65,12 +64,9 @@ class SourceRequest:
     array_bands: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
     unscale: bool = False
-    complex_parts: tuple[Literal["real", "imag"], ...] | None = None
+    complex_parts: bool = False
     threads: int = 1
 
     def __post_init__(self) -> None:
         if self.resampling not in RESAMPLINGS:
             raise UsageError(f"--resampling {self.resampling}: there are {', '.join(RESAMPLINGS)}")
-        for part in self.complex_parts or ():
-            if part not in ("real", "imag"):
-                raise UsageError(f"--complex {','.join(self.complex_parts or ())}: the parts are real and imag")
