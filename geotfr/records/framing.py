@@ -260,7 +260,7 @@ class RecordBlocks:
             starts.append(place)
         if len(starts) > 2:
             at = np.array(starts[:-1], np.int64)
-            headers = self._buffer[at[:, None] + np.arange(HEADER_BYTES)]
+            headers = sliding_window_view(self._buffer, HEADER_BYTES)[at]
             good = masked_crc32c_rows(headers[:, :8]) == headers[:, 8:].copy().view("<u4")[:, 0]
             if not good.all():
                 del starts[int(good.argmin()) + 1 :]
@@ -284,7 +284,7 @@ class RecordBlocks:
             extend, data = google_crc32c.extend, self._buffer
             ends = starts + sizes - 4
             crcs = [extend(0, data[a:b]) for a, b in zip((starts + HEADER_BYTES).tolist(), ends.tolist(), strict=True)]
-            stored = data[ends[:, None] + np.arange(4)].view("<u4")[:, 0]
+            stored = sliding_window_view(data, 4)[ends].view("<u4")[:, 0]
             good = mask_all(np.array(crcs, np.uint32)) == stored
         return len(good) if good.all() else int(good.argmin()), False
 

@@ -174,8 +174,8 @@ def decode_varints(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
     >>> decode_varints(np.frombuffer(bytes.fromhex("01 ac02 ffffffffffffffffff01"), np.uint8))
     array([  1, 300,  -1])
     """
-    parts = []
-    start = 0
+    values = np.empty(np.count_nonzero(data < 0x80), np.int64)
+    start = made = 0
     while start < len(data):
         stop = min(start + _VARINT_CHUNK_BYTES, len(data))
         # Back to the end of a varint, which is no longer than ten bytes.
@@ -184,9 +184,9 @@ def decode_varints(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
         part = _decode_chunk(data[start:stop])
         if part is None:
             return None
-        parts.append(part)
-        start = stop
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, np.int64)
+        values[made : made + len(part)] = part
+        start, made = stop, made + len(part)
+    return values
 
 
 def _decode_chunk(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
