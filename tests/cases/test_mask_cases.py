@@ -393,7 +393,7 @@ def test_case_35_a_uint64_that_no_int64_holds_is_an_error(tmp_path: Path) -> Non
     source = write_raster(tmp_path / "scene.tif", np.array([[1, 2**63]], "uint64"))
     common = ("export", source, "--patch-dimensions", "2,1", "--quiet")
     outcome = run(*common, "--output", tmp_path / "set", "--feature-kinds", "native")
-    assert_refused(outcome, {10, 13}, "scene.tif" if "scene.tif" in outcome.stderr else "b1", "float")
+    assert_refused(outcome, {10, 13}, "b1", str(2**63), "float")
     assert not list(tmp_path.glob("set*"))
     fine = run(*common, "--output", tmp_path / "set")
     assert fine.code == 0, fine.told

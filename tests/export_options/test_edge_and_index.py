@@ -114,9 +114,9 @@ def test_the_records_of_large_patch_numbers_are_longer_and_shards_know_it(count:
 def test_a_patch_index_may_not_take_the_name_of_a_band(tmp_path: Path) -> None:
     source = write_raster(tmp_path / "scene.tif", numbered(2, 2, 2), descriptions=("a", "b"))
     common = ("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2", "--quiet")
-    assert_refused(run(*common, "--patch-index", "b"), 2, "b", "--patch-index")
+    assert_refused(run(*common, "--patch-index", "b"), 2, "'b'", "name")
     arrays = ("--array-band", "t=1-2", "--tensor-depths", "t=2")
-    assert_refused(run(*common, *arrays, "--patch-index", "t"), 2, "t", "--patch-index")
+    assert_refused(run(*common, *arrays, "--patch-index", "t"), 2, "'t'", "name")
     assert not list(tmp_path.glob("set*"))
 
 
@@ -149,8 +149,8 @@ def test_predictions_that_carry_their_number_are_placed_right_in_any_order(
     ("change", "words"),
     [
         ({0: 1}, ("1",)),
-        ({0: 99}, ("99", "4")),
-        ({0: -1}, ("-1", "4")),
+        ({0: 99}, ("99", "0 to 3")),
+        ({0: -1}, ("-1", "0 to 3")),
         ({0: None}, ("number",)),
     ],
     ids=["a number twice", "beyond the last", "negative", "missing"],

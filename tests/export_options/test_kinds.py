@@ -123,7 +123,7 @@ def test_a_uint64_beyond_int64_is_an_error_in_native_that_tells_where(value: int
         *("export", source, "--output", tmp_path / "set", "--patch-dimensions", "1", "--quiet"),
         *("--feature-kinds", "native"),
     )
-    assert_refused(outcome, {10, 13}, "b1", "uint64")
+    assert_refused(outcome, {10, 13}, "b1", str(value), str(2**63 - 1))
     assert not list(tmp_path.glob("set*"))
 
 

@@ -159,13 +159,16 @@ def patch_features(scene: Scene, options: Options, number: int) -> dict[str, tup
             values = [pixel[place][step] for step in steps for pixel in block]
             features[band.name] = values
         if options.collapse:
+            # Collapsing promotes by the types of the pixels, whatever the kinds are else.
             kind = feature_kind(scene.bands, native=True)
             every = [value for values in features.values() for value in values]
-            return {scene.bands[0].name: (kind, _as_kind(every, kind))}
-        kinds = [feature_kind([band], native=options.native) for band in scene.bands]
-        named = {
-            name: (kind, _as_kind(values, kind)) for kind, (name, values) in zip(kinds, features.items(), strict=True)
-        }
+            named = {scene.bands[0].name: (kind, _as_kind(every, kind))}
+        else:
+            kinds = [feature_kind([band], native=options.native) for band in scene.bands]
+            named = {
+                name: (kind, _as_kind(values, kind))
+                for kind, (name, values) in zip(kinds, features.items(), strict=True)
+            }
     if options.patch_index is not None:
         named[options.patch_index] = ("int64", [number])
     return named
