@@ -31,8 +31,9 @@ __all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_ex
 TEMPLATE_PAYLOAD_BYTES = 1024
 """Longer payloads are checked as fast by a call each."""
 
-PROTOBUF_GROWTH = 14
-"""Measured: what a hostile list grows to in memory, for each byte of it."""
+PROTOBUF_GROWTH = 28
+"""Measured: what a hostile list of empty values grows to in memory for each byte of it, protobuf's array (which
+doubles) and Python's values together."""
 
 
 _KIND_NAMES = {"f": Kind.FLOAT.value, "l": Kind.INT64.value, "q": Kind.INT64.value, "B": Kind.BYTES.value}

@@ -25,7 +25,7 @@ __all__ = ["FeatureBatch", "feature_batches", "read_features", "read_records"]
 
 DECODED_BYTES = 256 << 20
 """What the values of one record may grow to in memory, where no limit is given: 8 times for int64 lists of small
-numbers, 14 times for hostile bytes lists."""
+numbers, 28 times for hostile bytes lists."""
 
 
 def read_records(
@@ -65,6 +65,15 @@ def read_records(
         A record over the limit; nothing is allocated for it.
     MissingInputError, InputError
         A file that isn't there or can't be opened.
+
+    Examples
+    --------
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile() as file:
+    ...     _ = file.write(bytes.fromhex("0200000000000000 78270b34 6869 13d60856"))
+    ...     file.flush()
+    ...     list(read_records(file.name))
+    [b'hi']
     """
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         with _opened(path, compression, report) as (stream, used):
@@ -124,6 +133,17 @@ def read_features(
         As :func:`read_records`, and for a payload that is no Example.
     LimitError
         A record over a limit.
+
+    Examples
+    --------
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile() as file:
+    ...     _ = file.write(bytes.fromhex("1600000000000000 4f61be28 0a140a120a026231120c120a0a080000c03f00000040"))
+    ...     _ = file.write(bytes.fromhex("4115a86a"))
+    ...     file.flush()
+    ...     for batch in read_features(file.name):
+    ...         print(batch.records, batch.features["b1"])
+    [0] [[1.5 2. ]]
     """
     with _opened(path, compression, report) as (stream, used):
         yield from feature_batches(

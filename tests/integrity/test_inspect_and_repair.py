@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -178,3 +180,25 @@ def test_a_file_that_is_none_leaves_no_output(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="HTML page"):
         repair(tmp_path / "a", tmp_path / "b")
     assert not (tmp_path / "b").exists()
+
+
+def test_a_file_size_limit_leaves_nothing_at_the_final_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", [bytes(5000)] * 20)
+    script = (
+        "import resource, signal, sys\n"
+        "from geotfr.errors import OutputError\n"
+        "from geotfr.integrity.indexing import write_index\n"
+        "from geotfr.integrity.repair import repair\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "for work in (lambda: repair(sys.argv[1], sys.argv[2]), lambda: write_index(sys.argv[1])):\n"
+        "    try:\n"
+        "        work()\n"
+        "    except OutputError as error:\n"
+        "        print(error.exit_code, error)\n"
+    )
+    command = [sys.executable, "-c", script, str(path), str(tmp_path / "b")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["14", f"{tmp_path / 'b'}:"], ["14", f"{path}.idx:"]]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]

@@ -310,3 +310,13 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     with open_stream(str(path)) as stream:
         assert sum(len(block.starts) for block in RecordBlocks(stream, report=ReadReport())) == 80
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 << 10
+
+
+def test_a_record_above_2_gib_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.write(header(2**31 + 1))
+        # Sparse: it takes no disk, and would take all the time and memory if it were read.
+        file.truncate(2**32)
+    with pytest.raises(LimitError, match=rf"record 0 at byte 0: length {2**31 + 1}, the limit is {2**31}; raise"):
+        list(read_records(path))

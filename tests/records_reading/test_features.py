@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,3 +226,47 @@ def test_lists_that_grow_in_memory_are_refused(tmp_path: Path) -> None:
     path.write_bytes(frame(example(s=texts(*[b""] * 5000), t=field(1, b"\x0a\x00" * (10 << 20)))))
     with pytest.raises(LimitError, match="record 0 at byte 0"):
         list(read_features(path))
+
+
+def test_a_limit_passed_by_some_records_of_a_size_leaves_the_others(tmp_path: Path) -> None:
+    # One size in bytes, three counts of values: the last count is over the limit.
+    chunks = [b"\x81\x80\x80\x80\x00" * 6, b"\x81\x80\x00" * 10, b"\x01" * 30]
+    payloads = [example(n=field(3, field(1, chunk))) for chunk in chunks * 2]
+    path = tmp_path / "a"
+    path.write_bytes(shard(payloads))
+    report = ReadReport()
+    batches = list(read_features(path, max_record_bytes=200, on_bad_record="skip", report=report))
+    assert [number for batch in batches for number in batch.records] == [0, 1, 3, 4]
+    assert [fault.record for fault in report.faults] == [2, 5]
+
+
+def test_records_that_all_differ_leave_no_memory_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("geotfr.records.batches.MAX_LAYOUTS_IN_ALL", 5)
+    check(tmp_path / "a", [example(**{f"key{number}" * (number % 9 + 1): floats(number)}) for number in range(200)])
+
+
+HOSTILE = {
+    "int64 lists": lambda: field(3, field(1, bytes(31 << 20))),
+    "int64 values unpacked": lambda: field(3, b"\x08\x01" * (9 << 20)),
+    "floats unpacked": lambda: field(2, b"\x0d\x00\x00\x80\x3f" * (3 << 20)),
+    "empty bytes values": lambda: field(1, b"\x0a\x00" * (9 << 20)),
+    "short bytes values": lambda: field(1, b"\x0a\x02ab" * (4 << 20)),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_lists_take_less_than_512_mib(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(frame(example(x=HOSTILE[what]())))
+    script = (
+        "import resource, sys\n"
+        "from geotfr.errors import LimitError\n"
+        "from geotfr.records.reader import read_features\n"
+        "try:\n"
+        "    list(read_features(sys.argv[1]))\n"
+        "except LimitError:\n"
+        "    pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 512
