@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from interop.parse_oracle import LISTS, Spec, for_geotfr, for_tensorflow, rewrite_features
 from interop.test_parse_example import (
     COMMON,
-    INTS,
     KEYS,
     KINDS,
     LAYOUTS,
     PARTITIONS,
     SHAPES,
+    SPOILT,
     VALUES,
     compare,
     contents,
@@ -81,7 +81,9 @@ def list_contents(draw: st.DrawFn, made: dict[str, Spec]) -> dict[str, Any]:
                 count = math.prod(spec.arguments["shape"])
             for each, cut in numbers.items():
                 is_spoilt = draw(st.integers(0, 29)) == 0
-                found[each].append(("int64", draw(st.lists(INTS, max_size=3)) if is_spoilt else cut))
+                found[each].append(
+                    draw(SPOILT.filter(lambda value: value != "missing")) if is_spoilt else ("int64", cut)
+                )
             odd = draw(st.integers(0, 29))
             kind = draw(KINDS) if odd == 0 else spec.kind
             count = draw(st.integers(0, 3)) if odd == 1 else count
