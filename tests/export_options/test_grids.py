@@ -222,6 +222,41 @@ def test_nearest_takes_the_pixel_under_the_middle(source: Path, tmp_path: Path) 
     compared(source, tmp_path / "out", options, crs_transform=list(transform)[:6], dimensions="24x20")
 
 
+@pytest.mark.parametrize("kinds", ["float", "native"])
+def test_sources_on_other_grids_come_onto_the_firsts_by_nearest_each_with_its_own_nodata(
+    kinds: str, source: Path, tmp_path: Path
+) -> None:
+    coarse = write_raster(
+        tmp_path / "coarse.tif",
+        numbered(2, 4, 4, "uint8"),
+        transform=NORTH_UP @ Affine.translation(1, -1) @ Affine.scale(3, 3),
+        nodata=6,
+    )
+    fine = write_raster(
+        tmp_path / "fine.tif",
+        numbered(1, 16, 20, "uint8"),
+        transform=NORTH_UP @ Affine.translation(0.7, 0.7) @ Affine.scale(0.3, 0.3),
+        nodata=7,
+    )
+    for mode in ("pixel", "band"):
+        options = Options(
+            patch=(3, 2), kernel=(3, 3), default_value=99, native=kinds == "native", mask_mode=mode, pad=True
+        )
+        out = tmp_path / mode
+        out.mkdir()
+        geotfr.export_image([source, coarse, fine], out / "set", **options.keywords())
+        expected = expected_export([source, coarse, fine], options, name="set")
+        assert [band.name for band in expected.scene.bands] == [
+            "scene_b1",
+            "scene_b2",
+            "coarse_b1",
+            "coarse_b2",
+            "fine",
+        ]
+        assert 0 < expected.scene.valid.sum() < 63
+        assert_export(out, expected)
+
+
 def test_crs_transform_with_a_region_covers_it_outwards_on_its_own_lattice(source: Path, tmp_path: Path) -> None:
     lattice = Affine(10, 0, 3, 0, -10, 7)  # 3 m east and 7 m north of the source's own lattice
     (left, top), (right, bottom) = utm(2, 1), utm(6, 5)

@@ -152,6 +152,21 @@ def test_inexact_integers_are_told_once_in_float_and_never_in_native(tmp_path: P
         assert not told or "3" in warnings[0]
 
 
+def test_a_record_over_the_limit_has_a_shard_of_its_own_and_is_warned_of(tmp_path: Path) -> None:
+    # As varints: 2, 20 and 2 bytes of values in records that are else alike.
+    source = write_raster(tmp_path / "scene.tif", np.array([[1, 2, -1, -2, 3, 4]], "int64"))
+    small = len(wire.frame(wire.example([("b1", wire.int64_feature([1, 2]))])))
+    outcome = run(
+        *("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2,1", "--no-compressed"),
+        *("--feature-kinds", "native", "--max-file-size", str(small + 5)),
+    )
+    assert outcome.code == 0, outcome.told
+    records = [wire.read_shard(path) for path in sorted(tmp_path.glob("*.tfrecord"))]
+    assert [[record["b1"].tolist() for record in shard] for shard in records] == [[[1, 2]], [[-1, -2]], [[3, 4]]]
+    warnings = [line for line in outcome.stderr.splitlines() if "warning" in line.lower()]
+    assert any(str(small + 5) in line or "limit" in line for line in warnings), outcome.stderr
+
+
 def test_the_default_value_of_a_native_band_is_exact(tmp_path: Path) -> None:
     source = write_raster(tmp_path / "scene.tif", np.array([[0, 1]], "int64"), nodata=0)
     out = tmp_path / "out"

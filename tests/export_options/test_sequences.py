@@ -166,7 +166,7 @@ def test_a_patch_index_has_no_place_in_a_sequence(tmp_path: Path) -> None:
         *("export", source, "--output", tmp_path / "set", "--patch-dimensions", "2", "--quiet"),
         *("--sequence-data", "--patch-index", "number"),
     )
-    assert_refused(outcome, 2, "--patch-index", "--sequence-data")
+    assert_refused(outcome, 2, "patch", "sequence")
     assert not list(tmp_path.glob("set*"))
 
 
