@@ -101,6 +101,9 @@ class BatchDecoder:
         for columns in self._columns(block):
             groups.setdefault(columns.signature(), []).append(columns)
         merged = [_merge(group) for group in groups.values()]
+        if len(merged) == 1 and len(merged[0].index) == len(block.starts):
+            yield self._batch(block, 0, merged[0], 0, len(block.starts))
+            return
         group_of = np.full(len(block.starts), -1, np.int64)
         for number, columns in enumerate(merged):
             group_of[columns.index] = number

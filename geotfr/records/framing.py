@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import google_crc32c
@@ -20,16 +21,17 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from geotfr.errors import InputError, LimitError, RecordError, UsageError
-from geotfr.records.crc import RowCrc, mask, mask_all, masked_crc32c, masked_crc32c_rows
+from geotfr.records.crc import mask_all, masked_crc32c, masked_crc32c_rows
 from geotfr.records.faults import Fault, ReadReport
-from geotfr.records.layout import FRAME_BYTES, HEADER_BYTES
+from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from geotfr.records.stream import ByteStream
+    from geotfr.records.bytestream import ByteStream
+    from geotfr.records.crc import RowCrc
 
 __all__ = ["BATCH_BYTES", "MAX_RECORD_BYTES", "BadRecord", "Block", "RecordBlocks"]
 
@@ -44,8 +46,12 @@ GROWTH_FREE_BYTES = 128 << 20
 """By default a compressed file of n bytes may hold records of max(128 MiB, 64 n) bytes: a small file can't ask
 for memory that nothing but itself justifies."""
 
+FIRST_SCAN_BYTES = 128
 SCAN_BYTES = 256 << 10
-"""Bytes that are searched for a header at once."""
+"""Bytes that are searched for a header at once, first and later: a hostile file has one everywhere."""
+
+MOST_BAD_HEADERS = 2000
+"""Wrong lengths in one file that are repaired; then its rest is left out."""
 
 _FIRST_BYTES = 64 << 10
 _LENGTH = struct.Struct("<Q")
@@ -137,35 +143,40 @@ class RecordBlocks:
         self._target = _FIRST_BYTES
         self._is_ended = False
         self._is_done = False
+        self._bad_headers = 0
         self._damaged_member: int | None = None
 
     def __iter__(self) -> Iterator[Block]:
         while not self._is_done:
-            block = self._next_block()
-            if block is not None:
-                yield block
+            yield from self._window()
 
-    def _next_block(self) -> Block | None:
-        """The next block; None where there was a fault, now behind, or the file ended."""
+    def _window(self) -> Iterator[Block]:
+        """The blocks of the whole records that are in the buffer; none where there was a fault, now behind."""
         have = self._fill(HEADER_BYTES)
         if have < HEADER_BYTES:
             self._end(have, "header")
-            return None
+            return
         size = self._checked_size()
         if size is None:
-            return None
+            return
         # The buffer is filled with a whole number of records, so that nothing is moved where they are equal.
         self._target = size * max(self._batch_bytes // size, 1)
         have = self._fill(size)
         if have < size:
             self._end(have, f"payload of {size - FRAME_BYTES} bytes")
-            return None
+            return
         starts, sizes, is_even = self._extent(size, have)
-        good, is_proven = self._count_good(starts, sizes, is_even)
-        if good == 0:
-            self._bad_payload(size)
-            return None
-        starts, sizes = starts[:good], sizes[:good]
+        good, is_proven = self._check_payloads(starts, sizes, is_even)
+        edges = [0, *(np.flatnonzero(good[1:] != good[:-1]) + 1).tolist(), len(good)]
+        for first, end in pairwise(edges):
+            if good[first]:
+                yield self._block(starts[first:end], sizes[first:end], is_even, is_proven)
+            else:
+                for one in sizes[first:end].tolist():
+                    self._bad_payload(one)
+
+    def _block(self, starts: NDArray[np.int64], sizes: NDArray[np.int64], is_even: bool, is_proven: bool) -> Block:
+        """The good records at the start, which then is behind them."""
         stop = int(starts[-1] + sizes[-1])
         block = Block(
             self._buffer[self._start : stop],
@@ -177,7 +188,7 @@ class RecordBlocks:
             is_proven,
         )
         self._start = stop
-        self._record += good
+        self._record += len(starts)
         return block
 
     def _fill(self, need: int) -> int:
@@ -266,32 +277,36 @@ class RecordBlocks:
                 del starts[int(good.argmin()) + 1 :]
         return starts
 
-    def _count_good(self, starts: NDArray[np.int64], sizes: NDArray[np.int64], is_even: bool) -> tuple[int, bool]:
-        """How many records from the first on have the payload that their checksum tells; whether by template."""
+    def _check_payloads(
+        self, starts: NDArray[np.int64], sizes: NDArray[np.int64], is_even: bool
+    ) -> tuple[NDArray[np.bool_], bool]:
+        """Which records have the payload that their checksum tells; whether those are all proven by a template."""
         if not self._verify:
-            return len(starts), False
-        if is_even:
-            size = int(sizes[0])
-            rows = self._buffer[starts[0] : starts[0] + len(starts) * size].reshape(-1, size)
-            payloads, stored = rows[:, HEADER_BYTES:-4], rows[:, -4:].view("<u4")[:, 0]
-            template = self.templates.get(size)
-            if template is not None:
-                good = template.masked(payloads) == stored
-                if good[0]:
-                    return len(good) if good.all() else int(good.argmin()), True
-            good = masked_crc32c_rows(payloads) == stored
-        else:
-            extend, data = google_crc32c.extend, self._buffer
-            ends = starts + sizes - 4
-            crcs = [extend(0, data[a:b]) for a, b in zip((starts + HEADER_BYTES).tolist(), ends.tolist(), strict=True)]
-            stored = sliding_window_view(data, 4)[ends].view("<u4")[:, 0]
-            good = mask_all(np.array(crcs, np.uint32)) == stored
-        return len(good) if good.all() else int(good.argmin()), False
+            return np.ones(len(starts), np.bool_), False
+        data = self._buffer
+        if not is_even:
+            extend, begins, ends = google_crc32c.extend, starts + HEADER_BYTES, starts + sizes - FOOTER_BYTES
+            crcs = [extend(0, data[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+            stored = sliding_window_view(data, FOOTER_BYTES)[ends].view("<u4")[:, 0]
+            return mask_all(np.array(crcs, np.uint32)) == stored, False
+        size = int(sizes[0])
+        rows = data[starts[0] : starts[0] + len(starts) * size].reshape(-1, size)
+        payloads, stored = rows[:, HEADER_BYTES:-FOOTER_BYTES], rows[:, -FOOTER_BYTES:].view("<u4")[:, 0]
+        template = self.templates.get(size)
+        if template is None:
+            return masked_crc32c_rows(payloads) == stored, False
+        good = template.masked(payloads) == stored
+        rest = np.flatnonzero(~good)
+        if not len(rest):
+            return good, True
+        good[rest] = masked_crc32c_rows(payloads[rest]) == stored[rest]
+        return good, not good[rest].any()
 
     def _bad_payload(self, size: int) -> None:
         stop = self._start + size
-        stored = int.from_bytes(self._buffer[stop - 4 : stop].tobytes(), "little")
-        computed = mask(google_crc32c.extend(0, self._buffer[self._start + HEADER_BYTES : stop - 4]))
+        payload = self._buffer[self._start + HEADER_BYTES : stop - FOOTER_BYTES]
+        stored = int.from_bytes(self._buffer[stop - FOOTER_BYTES : stop].tobytes(), "little")
+        computed = masked_crc32c(payload)
         self._fault(f"data checksum {stored:08x}, computed {computed:08x}", lost_bytes=size)
         self._damaged_member = self._stream.member_at(self._base + stop - 1)
         self._start = stop
@@ -302,7 +317,8 @@ class RecordBlocks:
         fault = self._make_fault(problem, hint)
         if self._policy == "error":
             raise error(str(fault))
-        if self._policy == "repair":
+        self._bad_headers += 1
+        if self._policy == "repair" and self._bad_headers < MOST_BAD_HEADERS:
             self._start += 1
             self._find_header()
         else:
@@ -343,8 +359,10 @@ class RecordBlocks:
 
     def _find_header(self) -> None:
         """Move the start to the next place whose 12 bytes prove that a record begins there, or to the end."""
+        size = FIRST_SCAN_BYTES
         while self._fill(HEADER_BYTES) >= HEADER_BYTES:
-            window = self._buffer[self._start : min(self._stop, self._start + SCAN_BYTES)]
+            window = self._buffer[self._start : min(self._stop, self._start + size)]
+            size = min(2 * size, SCAN_BYTES)
             zero = window == 0
             # No record has 2^32 bytes.
             places = np.flatnonzero(zero[4:-7] & zero[5:-6] & zero[6:-5] & zero[7:-4])

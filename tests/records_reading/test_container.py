@@ -320,3 +320,27 @@ def test_a_record_above_2_gib_is_refused_before_it_is_read(tmp_path: Path) -> No
         file.truncate(2**32)
     with pytest.raises(LimitError, match=rf"record 0 at byte 0: length {2**31 + 1}, the limit is {2**31}; raise"):
         list(read_records(path))
+
+
+@pytest.mark.parametrize("policy", ["skip", "repair"])
+def test_bad_records_between_good_ones_are_left_out_each(tmp_path: Path, policy: str) -> None:
+    for payloads in ([b"%04d" % number for number in range(900)], [b"x" * (number % 50) for number in range(900)]):
+        content = bytearray(shard(payloads))
+        ends = starts(payloads)[1:]
+        for number in range(0, 900, 3):
+            content[ends[number] - 1] ^= 1
+        path = write(tmp_path / "a", content)
+        report = ReadReport()
+        found = list(read_records(path, on_bad_record=policy, report=report))  # type: ignore[arg-type]
+        assert found == [payload for number, payload in enumerate(payloads) if number % 3]
+        assert [fault.record for fault in report.faults] == list(range(0, 900, 3))
+        assert [fault.offset for fault in report.faults] == starts(payloads)[:-1:3]
+
+
+def test_a_file_of_nothing_but_wrong_lengths_is_given_up(tmp_path: Path) -> None:
+    content = frame(b"good") + header(2**31 - 1) * 5000 + frame(b"lost")
+    report = ReadReport()
+    path = write(tmp_path / "a", content)
+    assert list(read_records(path, on_bad_record="repair", report=report)) == [b"good"]
+    assert report.fault_count == 2000
+    assert report.lost_bytes == len(content) - 20
