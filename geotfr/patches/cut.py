@@ -83,7 +83,11 @@ class Strip:
         self, array: NDArray[Any], run: Run, offset_yx: tuple[int, int], shape_yx: tuple[int, int]
     ) -> NDArray[Any]:
         patch_height, patch_width = self.layout.patch_yx
-        corner = array[run.row * patch_height + offset_yx[0] :, run.column * patch_width + offset_yx[1] :]
+        row, col = run.row * patch_height + offset_yx[0], run.column * patch_width + offset_yx[1]
+        if run.count == 1:
+            # Plain slicing takes a tenth of the time of as_strided, and large patches come one by one.
+            return array[np.newaxis, row : row + shape_yx[0], col : col + shape_yx[1]]
+        corner = array[row:, col:]
         row_stride, col_stride = array.strides
         return np.lib.stride_tricks.as_strided(
             corner,

@@ -410,12 +410,15 @@ def _fill_channel(
     valid = None if mask is None else strip.blocks(mask, run)[:, rows.start : rows.stop]
     if values.dtype.kind == "i" and pixels.dtype == np.uint64:
         _check_int64(strip, run, feature, pixels, valid)
-    # float64 beyond float32 becomes infinite; that is counted and told, not warned of here.
-    with np.errstate(over="ignore", invalid="ignore"):
-        values[...] = pixels
     if values.dtype.kind == "f" and pixels.dtype.itemsize > 2 and pixels.dtype != np.float32:
+        # float64 beyond float32 becomes infinite; that is counted and told, not warned of here.
+        with np.errstate(over="ignore", invalid="ignore"):
+            values[...] = pixels
         _count_narrowed(strip, pixels, values, valid, rows, counts)
-    fill_masked(values, valid, _as_written(fill, values.dtype))
+    else:
+        values[...] = pixels
+    if valid is not None:
+        fill_masked(values, valid, _as_written(fill, values.dtype))
 
 
 def _as_written(fill: float, dtype: np.dtype[Any]) -> float:
