@@ -50,6 +50,17 @@ def write_index(paths: PathLike | Sequence[PathLike], *, overwrite: bool = False
         An index can't be written, or exists and ``overwrite`` is False.
     InputError
         A zlib file, or ``indexed_gzip`` isn't installed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = bytes.fromhex("16000000000000004f61be280a140a120a026231120c120a0a080000c03f000000404115a86a")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.tfrecord"
+    ...     _ = path.write_bytes(record * 3)
+    ...     write_index(path).files[0][1]
+    3
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:

@@ -124,6 +124,18 @@ def inspect(
         A file that is no TFRecord file at all; files of both message types at once.
     MissingInputError, UsageError
         No files, or several sets at once.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = bytes.fromhex("16000000000000004f61be280a140a120a026231120c120a0a080000c03f000000404115a86a")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.tfrecord"
+    ...     _ = path.write_bytes(record * 3)
+    ...     key = inspect(path).keys[0]
+    >>> key.key, key.kind, key.presence, key.max_length, key.low, key.high
+    ('b1', 'float', 1.0, 2, 1.5, 2.0)
     """
     inputs = find_inputs(paths)
     mixer = inputs.mixer or _mixer_beside(inputs.shards)

@@ -95,6 +95,19 @@ def repair(
         Not a TFRecord file at all.
     OutputError
         ``output`` can't be written, or exists and ``overwrite`` is False.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = bytes.fromhex("16000000000000004f61be280a140a120a026231120c120a0a080000c03f000000404115a86a")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.tfrecord"
+    ...     _ = path.write_bytes(record * 3)
+    ...     _ = path.write_bytes(record * 2 + record[:30])
+    ...     result = repair(path, Path(folder) / "whole.tfrecord")
+    >>> result.records, result.fault_count, result.lost_bytes
+    (2, 1, 30)
     """
     source, target = Path(path), Path(output)
     if target.exists() and source.exists() and target.samefile(source):

@@ -111,6 +111,17 @@ def verify(
         No files, or several sets at once.
     DamagedError
         A mixer or manifest that can't be read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = bytes.fromhex("16000000000000004f61be280a140a120a026231120c120a0a080000c03f000000404115a86a")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.tfrecord"
+    ...     _ = path.write_bytes(record * 3)
+    ...     verify(path).to_text()
+    '1 files, 114 bytes, 3 records: good'
     """
     inputs = find_inputs(paths)
     check = _Check(inputs, compression, max_record_bytes)

@@ -101,7 +101,7 @@ class RecordLayout:
         self._int_ends = [stop - 1 for p in places if p.kind is Kind.INT64 for _, stop in p.spans]
         bounds = [0, *(edge for span in self._varying for edge in span), len(template)]
         self._fixed = [(a, b) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < b]
-        self._template = np.concatenate([template[a:b] for a, b in self._fixed])
+        self._template = np.concatenate([template[:0], *(template[a:b] for a, b in self._fixed)])
 
     def matches(self, rows: NDArray[np.uint8], *, is_proven: bool) -> NDArray[np.bool_]:
         """Which of the payloads ``rows`` ``(n, payload bytes) uint8`` have this layout, ``(n,) bool``.
@@ -110,7 +110,7 @@ class RecordLayout:
         """
         good = np.ones(len(rows), np.bool_)
         if not is_proven:
-            fixed = [rows[:, a:b] for a, b in self._fixed]
+            fixed = [rows[:, :0], *(rows[:, a:b] for a, b in self._fixed)]
             good &= (np.concatenate(fixed, axis=1) == self._template).all(axis=1)
         for end in self._int_ends:
             good &= rows[:, end] < 0x80

@@ -191,6 +191,18 @@ class IndexedRecords(Sequence[bytes]):
     ------
     RecordError
         The index is torn or stale; on access also where a record isn't what index and checksums say.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = bytes.fromhex("16000000000000004f61be280a140a120a026231120c120a0a080000c03f000000404115a86a")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.tfrecord"
+    ...     _ = path.write_bytes(record * 3)
+    ...     with IndexedRecords(path, scan_index(path)) as records:
+    ...         len(records), records[2] == record[12:-4]
+    (3, True)
     """
 
     def __init__(self, path: PathLike, index: RecordIndex | None = None) -> None:

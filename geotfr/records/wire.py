@@ -62,6 +62,9 @@ def map_example(payload: ByteSource) -> tuple[FeaturePlace, ...] | None:
     >>> map_example(bytes.fromhex("0a 0f 0a 0d 0a 01 62 12 08 12 06 0a 04 00 00 80 3f"))
     (FeaturePlace(key='b', kind=<Kind.FLOAT: 'float'>, spans=((13, 17),)),)
     """
+    if not len(payload):
+        # An Example without features, as protobuf writes it.
+        return ()
     try:
         start = _only_field(payload, 0, len(payload), 1)
         places = []

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 from records_reading.shards import frame, sized_member
 
+from geotfr.integrity.indexing import write_index
+from geotfr.integrity.inspect import inspect, parsing_code_of
+from geotfr.integrity.verify import verify
 from geotfr.records.crc import masked_crc32c_rows
+from geotfr.records.index import IndexedRecords
 from geotfr.records.reader import read_features, read_records
 
 if TYPE_CHECKING:
@@ -93,3 +97,38 @@ def test_message_types_live_beside_tensorflows_in_either_order(order: str) -> No
     script = (ours + theirs if order == "geotfr first" else theirs + ours) + check
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_the_printed_code_reads_the_inspected_files(tmp_path: Path, compression: str) -> None:
+    path = str(tmp_path / "a.tfrecord")
+    payloads = examples(40)
+    with tf.io.TFRecordWriter(path, compression) as writer:
+        for payload in payloads:
+            writer.write(payload)
+    names: dict = {}
+    exec(parsing_code_of(inspect(path), "tf"), names)
+    batches = list(names["dataset"])
+    assert sum(batch["b1"].shape[0] for batch in batches) == 40
+    assert batches[0]["id"].numpy()[:3, 0].tolist() == [-3000, -2903, -2806]
+    assert batches[0]["name"].numpy()[:3].tolist() == [b"", b"x", b"xx"]
+
+
+def test_an_index_reaches_what_tensorflow_reads(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    payloads = examples(30)
+    path.write_bytes(b"".join(sized_member(frame(payload)) for payload in payloads))
+    write_index(path)
+    records = IndexedRecords(path)
+    for number, record in enumerate(tf.data.TFRecordDataset(str(path), "GZIP")):
+        assert records[number] == record.numpy()
+
+
+def test_what_verify_refuses_tensorflow_refuses_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    whole = b"".join(map(frame, examples(3)))
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes((whole[place] ^ 16,)) + whole[place + 1 :])
+        assert not verify(path).is_good
+        with pytest.raises(tf.errors.DataLossError):
+            list(tf.data.TFRecordDataset(str(path)))
