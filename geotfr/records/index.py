@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from isal import isal_zlib
 
 from geotfr.errors import InputError, MissingInputError, RecordError
 from geotfr.records.crc import masked_crc32c
 from geotfr.records.faults import ReadReport
 from geotfr.records.framing import RecordBlocks
+from geotfr.records.inflate import InflateError
 from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
 from geotfr.records.stream import open_stream
 
@@ -130,14 +132,8 @@ def read_index(path: PathLike) -> RecordIndex:
         The index is torn, or it is one of another file.
     """
     name = os.fspath(path)
-    try:
-        file_bytes = Path(name).stat().st_size
-        with Path(name).open("rb") as file:
-            is_gzip = file.read(3) == b"\x1f\x8b\x08"
-    except FileNotFoundError as error:
-        raise MissingInputError(f"{name}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{name}: can't be opened: {error.strerror}") from error
+    with open_stream(name) as stream:
+        file_bytes, is_gzip = stream.file_bytes, stream.compression == "gzip"
     offsets, lengths = _columns(idx_path(name))
     members = None
     end = file_bytes
@@ -324,10 +320,9 @@ class _MemberBytes(_Bytes):
         place = self._places[number]
         packed = os.pread(self._descriptor, self._places[number + 1] - place, place)
         size = self._starts[number + 1] - self._starts[number]
-        inflater = zlib.decompressobj(zlib.MAX_WBITS + 16)
         try:
-            data = inflater.decompress(packed, size + 1)
-        except zlib.error as error:
+            data = isal_zlib.decompressobj(zlib.MAX_WBITS + 16).decompress(packed, size + 1)
+        except InflateError as error:
             raise _stale(members_path(self._path), f"no member of {size} bytes is at byte {place}") from error
         if len(data) != size:
             raise _stale(members_path(self._path), f"the member at byte {place} has {len(data)} bytes, not {size}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor, Future
 
-__all__ = ["CHUNK_BYTES", "GZIP_MAGIC", "GzipStream", "ZlibStream"]
+__all__ = ["CHUNK_BYTES", "GZIP_MAGIC", "GzipStream", "InflateError", "ZlibStream"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -56,7 +56,7 @@ _SIZED_HEAD = struct.Struct("<4s I 2s H 2s H Q")
 _TRAILER = struct.Struct("<II")
 
 # isal's type stub takes the class for an instance.
-_InflateError = cast("type[Exception]", isal_zlib.IsalError)
+InflateError = cast("type[Exception]", isal_zlib.IsalError)
 
 
 class _DamageError(Exception):
@@ -112,7 +112,7 @@ class _InflatedStream(ByteStream):
                 step = min(2 * step, CHUNK_BYTES)
             try:
                 piece = inflater.decompress(data, CHUNK_BYTES) if data else b""
-            except _InflateError:
+            except InflateError:
                 data = b""
             if not data:
                 # isal keeps what it made of the damaged piece to itself.
@@ -416,7 +416,7 @@ def _inflate_member(member: bytes) -> bytes | None:
     try:
         # One byte more than is told: a longer stream stops there, whatever it would grow to.
         data: bytes = inflater.decompress(memoryview(member)[_SIZED_HEAD.size : -8], size + 1)
-    except _InflateError:
+    except InflateError:
         return None
     whole = inflater.eof and not inflater.unused_data and len(data) == size and _crc32(data) == checksum
     return data if whole else None

@@ -6,6 +6,7 @@ gzip and zlib are known by their magic bytes; a text file is named as such.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import stat
@@ -52,8 +53,9 @@ def open_stream(path: str, compression: Compression = "auto", report: ReadReport
         raise UsageError(f"compression {compression!r} is unknown; use 'auto', 'none', 'gzip' or 'zlib'")
     file, file_bytes = _open_file(path)
     try:
-        head = file.read(512)
+        head = _first_bytes(file, path)
         found = _compression_of(path, head)
+        found_name = _NAMES[found] if found != "none" or _is_header(head) else "no TFRecord header, gzip or zlib"
         named_gzip = path.endswith(".gz")
         if not head:
             if named_gzip or compression in ("gzip", "zlib"):
@@ -61,11 +63,11 @@ def open_stream(path: str, compression: Compression = "auto", report: ReadReport
                 raise RecordError(f"{path}: 0 bytes, but even an empty {wanted} file has a header; export it again")
         elif compression not in ("auto", found):
             raise RecordError(
-                f"{path}: compression={compression!r} was asked, but the content is {_NAMES[found]}; "
-                f"use compression='auto' or {found!r}"
+                f"{path}: compression={compression!r} was asked, but the content is {found_name}; "
+                "use compression='auto', or fetch the file again"
             )
         if report is not None and head and named_gzip != (found == "gzip"):
-            report.notes.append(f"{path}: the content is {_NAMES[found]}, whatever the name says; read as that")
+            report.notes.append(f"{path}: the content is {found_name}, whatever the name says; read by its content")
         file.seek(0)
     except BaseException:
         file.close()
@@ -89,10 +91,16 @@ def _open_file(path: str) -> tuple[io.FileIO, int]:
     return file, os.fstat(file.fileno()).st_size
 
 
+def _first_bytes(file: io.FileIO, path: str) -> bytes:
+    try:
+        return file.read(512) or b""
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}") from error
+
+
 def _compression_of(path: str, head: bytes) -> Literal["none", "gzip", "zlib"]:
     """What a file that begins with ``head`` is; raises RecordError for text."""
-    is_header = len(head) >= HEADER_BYTES and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")
-    if not head or is_header:
+    if not head or _is_header(head):
         return "none"
     if head.startswith(GZIP_MAGIC):
         return "gzip"
@@ -105,9 +113,19 @@ def _compression_of(path: str, head: bytes) -> Literal["none", "gzip", "zlib"]:
     return "none"
 
 
+def _is_header(head: bytes) -> bool:
+    """Whether ``head`` begins with a length that its checksum proves."""
+    return len(head) >= HEADER_BYTES and masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little")
+
+
 def _text_kind(head: bytes) -> str | None:
     """What kind of text ``head`` is, or None if it isn't text."""
     if len(head) < HEADER_BYTES or head.translate(None, _TEXT_BYTES):
+        return None
+    try:
+        # Not to the end, which may cut a character.
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
         return None
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"version https://git-lfs"):

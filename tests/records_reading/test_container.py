@@ -110,6 +110,20 @@ def test_another_compression_than_asked_is_an_error_that_says_what_it_is(tmp_pat
                 list(read_records(path, compression=asked))  # type: ignore[arg-type]
 
 
+def test_content_that_is_nothing_is_not_named_plain(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.gz", b"\xee" * 40)
+    with pytest.raises(RecordError, match="the content is no TFRecord header, gzip or zlib"):
+        list(read_records(path, compression="gzip"))
+    with pytest.raises(RecordError, match="record 0 at byte 0: length checksum"):
+        list(read_records(path))
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that can be opened and not read")
+def test_a_file_that_cant_be_read_is_an_input_error() -> None:
+    with pytest.raises(InputError, match=r"/proc/self/mem: can't be read: Input/output error"):
+        list(read_records("/proc/self/mem"))
+
+
 def test_unknown_choices_are_usage_errors(tmp_path: Path) -> None:
     path = write(tmp_path / "a", FORMS["plain"])
     with pytest.raises(UsageError, match="'bzip2' is unknown"):
