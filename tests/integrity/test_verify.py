@@ -295,3 +295,20 @@ def test_members_of_geotfr_are_counted(tmp_path: Path) -> None:
     path.write_bytes(b"".join(sized_member(shard(payloads[a:b])) for a, b in pairwise(bounds)))
     (file,) = verify(path).files
     assert (file.compression, file.members, file.records, file.record_bytes) == ("gzip", 3, 6, len(shard(payloads)))
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "..", "", "a\0b", "a\\b", 5])
+def test_a_manifest_cant_name_files_elsewhere(folder: Path, name: object) -> None:
+    manifest = json.loads((folder / "p-manifest.json").read_text())
+    manifest["shards"][0]["name"] = name
+    (folder / "p-manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DamagedError, match=r"a file name without folder is allowed|not a whole manifest"):
+        verify(folder / "p-manifest.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.tfrecord", "[x]*?.tfrecord", "-dash.tfrecord", "é\n.tfrecord", "x" * 240 + ".tfrecord"]
+)
+def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(shard([patch(0)]))
+    assert verify(tmp_path).records == verify(tmp_path / name).records == 1
