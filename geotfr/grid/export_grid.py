@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from shapely.geometry.base import BaseGeometry
 
-__all__ = ["ExportGrid", "GridRequest", "export_grid", "lattice_offset"]
+__all__ = ["ExportGrid", "GridRequest", "export_grid", "lattice_offset", "to_pixels"]
 
 SNAP_PX = 1e-6
 """A region's edge this near to a pixel's counts as on it: decimals of degrees rarely hit one exactly."""
@@ -212,7 +212,7 @@ def lattice_offset(grid: GeoBox, other: GeoBox) -> tuple[int, int] | None:
     """
     rows, cols = grid.shape_yx
     ends = np.array([(0, 0), (cols, 0), (0, rows), (cols, rows)], np.float64)
-    found = _to_pixels(other.affine, _to_ground(grid.affine, ends))
+    found = to_pixels(other.affine, _to_ground(grid.affine, ends))
     shift = np.rint(found[0])
     if np.abs(found - ends - shift).max() > LATTICE_PX:
         return None
@@ -251,7 +251,7 @@ def _cover(affine: Affine6, crs: str, covered: BaseGeometry) -> GeoBox:
     """The pixels of the lattice ``affine`` that cover ``covered``, by all its corners."""
     import shapely
 
-    pixels = _to_pixels(affine, shapely.get_coordinates(covered))
+    pixels = to_pixels(affine, shapely.get_coordinates(covered))
     # Coordinates hold some 16 digits: far from the origin of the lattice a tiny pixel's number is less exact.
     slack = np.maximum(SNAP_PX, np.abs(pixels).max(axis=0) * 1e-14)
     first = np.floor(pixels.min(axis=0) + slack)
@@ -372,10 +372,10 @@ def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str) -> Ba
 def _in_pixels(shape: BaseGeometry, geobox: GeoBox) -> BaseGeometry:
     import shapely
 
-    return shapely.transform(shape, lambda points: _to_pixels(geobox.affine, points))
+    return shapely.transform(shape, lambda points: to_pixels(geobox.affine, points))
 
 
-def _to_pixels(affine: Affine6, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def to_pixels(affine: Affine6, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Pixel positions (column, row) of ``points`` (x, y), both (n, 2)."""
     a, b, c, d, e, f = affine
     x, y = points[:, 0] - c, points[:, 1] - f

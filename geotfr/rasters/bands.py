@@ -6,14 +6,14 @@ import difflib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from geotfr.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import numpy as np
 
 __all__ = ["SourceBand", "SourceSpec", "band_names", "parse_source", "select_bands"]
 
@@ -35,9 +35,10 @@ class SourceBand:
     name
         The feature's name: unique in the stack.
     dtype
-        The pixel type in the file; pixels are never cast on reading.
+        The type of the pixels that are read: the file's own, unless they are scaled, are a part of complex numbers, or
+        belong to an array band of several types.
     nodata
-        Values of ``dtype`` that mean 'masked'. NaN isn't listed: it masks in every float band.
+        Values of ``file_dtype`` that mean 'masked'. NaN isn't listed: it masks in every float band.
     scale, offset
         The physical value is ``pixel * scale + offset``; (1, 0) where the file has none.
     description
@@ -50,6 +51,12 @@ class SourceBand:
         The band's number in the file, from 1.
     is_alpha
         Whether the file calls the band its alpha: a mask, and data only when asked for.
+    stored_dtype
+        The pixel type in the file; None where it is ``dtype``.
+    part
+        ``real`` or ``imag`` of a complex band; else empty.
+    is_unscaled
+        Whether ``scale`` and ``offset`` are applied on reading.
     """
 
     name: str
@@ -62,6 +69,24 @@ class SourceBand:
     source_number: int
     index: int
     is_alpha: bool
+    stored_dtype: np.dtype[np.generic] | None = None
+    part: Literal["", "real", "imag"] = ""
+    is_unscaled: bool = False
+
+    @property
+    def file_dtype(self) -> np.dtype[np.generic]:
+        """The pixel type in the file."""
+        return self.dtype if self.stored_dtype is None else self.stored_dtype
+
+    @property
+    def can_mask(self) -> bool:
+        """Whether its own values can mask: it has nodata, or could hold NaN."""
+        return bool(self.nodata) or self.file_dtype.kind in "fc"
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the pixels that are read differ from the file's."""
+        return self.is_unscaled or bool(self.part) or self.file_dtype != self.dtype
 
 
 def parse_source(text: str) -> SourceSpec:

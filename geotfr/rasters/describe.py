@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
     from rasterio.io import DatasetReader
 
-__all__ = ["SourceFile", "check_one_grid", "describe_bands", "describe_file"]
+    from geotfr.rasters.memory import MemoryRaster
+
+__all__ = [
+    "SourceFile",
+    "check_one_grid",
+    "describe_bands",
+    "describe_file",
+    "describe_memory",
+    "grid_words",
+    "outside",
+]
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 """The transform that rasterio gives for a raster without one."""
@@ -55,6 +65,8 @@ class SourceFile:
         Whether each band has its own mask band instead.
     alpha_bands
         Numbers of the alpha bands.
+    memory
+        The pixels of a source in memory, which has no path; None for a file.
     """
 
     name: str
@@ -67,6 +79,7 @@ class SourceFile:
     mask_band: int
     has_band_masks: bool
     alpha_bands: tuple[int, ...]
+    memory: MemoryRaster | None = None
 
     @property
     def is_worth_threads(self) -> bool:
@@ -79,8 +92,8 @@ class SourceFile:
         return bool(self.mask_band or self.has_band_masks or self.alpha_bands)
 
 
-def describe_file(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool, warnings: list[str]) -> SourceFile:
-    """The facts of an open raster; what a user should know is added to ``warnings``.
+def describe_file(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool) -> SourceFile:
+    """The facts of an open raster.
 
     Raises
     ------
@@ -101,7 +114,7 @@ def describe_file(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: b
         name=Path(path).name,
         size_bytes=Path(path).stat().st_size,
         path=path,
-        geobox=_geobox(dataset, path, allow_ungeoreferenced=allow_ungeoreferenced, warnings=warnings),
+        geobox=_geobox(dataset, path, allow_ungeoreferenced=allow_ungeoreferenced),
         block_shape_yx=(max(rows), max(cols)),
         block_bytes=sum(sizes) if together else max(sizes),
         is_compressed=dataset.compression is not None,
@@ -113,7 +126,7 @@ def describe_file(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: b
     )
 
 
-def _geobox(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool, warnings: list[str]) -> GeoBox:
+def _geobox(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool) -> GeoBox:
     a, b, c, d, e, f = (float(number) for number in tuple(dataset.transform)[:6])
     affine = (a, b, c, d, e, f)
     try:
@@ -131,8 +144,6 @@ def _geobox(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool, w
             )
     elif not np.isfinite(affine).all() or a * e == b * d:
         raise InputError(f"{path}: its transform {affine} maps pixels to no area; repair its georeference")
-    elif not crs:
-        warnings.append(f"{path}: a transform but no CRS; the mixer's crs is empty")
     return GeoBox(shape_yx=(dataset.height, dataset.width), affine=affine, crs=crs)
 
 
@@ -165,6 +176,50 @@ def describe_bands(
     return tuple(bands)
 
 
+def outside(file: SourceFile, grid: GeoBox) -> InputError:
+    """The error of a ``file`` that has no pixel on ``grid``."""
+    return InputError(
+        f"{file.path}: {grid_words(file.geobox)}: it lies outside the export's grid: {grid_words(grid)};"
+        " leave it out, or choose another region"
+    )
+
+
+def describe_memory(
+    raster: MemoryRaster, name: str, *, source_number: int
+) -> tuple[SourceFile, tuple[SourceBand, ...]]:
+    """The facts of a raster in memory, which errors call ``name``, and its bands without names."""
+    count, _, cols = raster.pixels.shape
+    file = SourceFile(
+        name=name,
+        size_bytes=raster.pixels.nbytes,
+        path=name,
+        geobox=raster.geobox,
+        block_shape_yx=(1, cols),
+        block_bytes=0,
+        is_compressed=False,
+        mask_band=0 if raster.mask is None else 1,
+        has_band_masks=False,
+        alpha_bands=(),
+        memory=raster,
+    )
+    bands = tuple(
+        SourceBand(
+            name="",
+            dtype=raster.pixels.dtype,
+            nodata=(),
+            scale=1.0,
+            offset=0.0,
+            description="",
+            source=name,
+            source_number=source_number,
+            index=index,
+            is_alpha=False,
+        )
+        for index in range(1, count + 1)
+    )
+    return file, bands
+
+
 def _dtype(name: str) -> np.dtype[np.generic]:
     """numpy's type for rasterio's name; complex integers, which numpy has not, as another complex type."""
     return np.dtype("complex64" if name.startswith("complex_") else name)
@@ -176,12 +231,13 @@ def check_one_grid(files: Sequence[SourceFile]) -> None:
     for file in files[1:]:
         if not first.geobox.same_grid(file.geobox) or not same_crs(first.geobox.crs, file.geobox.crs):
             raise InputError(
-                f"{file.path}: {_grid_words(file.geobox)}, but {first.name}: {_grid_words(first.geobox)}; "
+                f"{file.path}: {grid_words(file.geobox)}, but {first.name}: {grid_words(first.geobox)}; "
                 "sources are stacked on one grid: warp one onto the other first"
             )
 
 
-def _grid_words(geobox: GeoBox) -> str:
+def grid_words(geobox: GeoBox) -> str:
+    """``geobox`` as errors tell it."""
     rows, cols = geobox.shape_yx
     crs = geobox.crs if len(geobox.crs) < 40 else geobox.crs[:37] + "…"
     return f"{cols}x{rows}, transform {list(geobox.affine)}, CRS {crs or 'none'}"

@@ -75,7 +75,7 @@ def keep_valid(
     for value in nodata:
         np.not_equal(pixels, pixels.dtype.type(value), out=scratch)
         np.logical_and(valid, scratch, out=valid)
-    if pixels.dtype.kind == "f":
+    if pixels.dtype.kind in "fc":
         np.equal(pixels, pixels, out=scratch)  # NaN alone differs from itself
         np.logical_and(valid, scratch, out=valid)
 

@@ -1,33 +1,36 @@
-"""Rasters as one stack of bands on one grid, read window by window in the files' own types.
+"""Rasters as one stack of bands on the grid of an export, read window by window.
 
-Opening describes: :func:`open_sources` reads the headers, checks them, and keeps values alone. Handles are
+Opening describes: :func:`open_export_source` reads the headers, checks them, and keeps values alone. Handles are
 opened when pixels are first read, so a described stack can be pickled, and each process or thread reads
 through its own copy (:meth:`RasterSource.reopen`).
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from rasterio.features import geometry_mask
+from rasterio.transform import Affine
 
-from geotfr.errors import InputError, ReadError, UsageError
 from geotfr.grid import GeoBox
-from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
-from geotfr.rasters.describe import SourceFile, check_one_grid, describe_bands, describe_file
-from geotfr.rasters.masks import keep_nonzero, keep_valid, nodata_in
-from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
+from geotfr.grid.export_grid import ExportGrid, export_grid
+from geotfr.rasters.bands import SourceBand, SourceSpec, parse_source
+from geotfr.rasters.describe import SourceFile, check_one_grid
+from geotfr.rasters.layers import make_layer
+from geotfr.rasters.masks import keep_nonzero, keep_valid
+from geotfr.rasters.request import SourceRequest
+from geotfr.rasters.safe_open import quiet_georeference
+from geotfr.rasters.stack import SourceFeature, Stack, gather
+from geotfr.rasters.warp import suggested_pixel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from rasterio.io import DatasetReader
 
     from geotfr.grid import Window
-    from geotfr.rasters.request import SourceRequest
+    from geotfr.rasters.layers import Layer
 
 __all__ = [
     "RasterSource",
@@ -44,91 +47,72 @@ MASK_PIXELS = 1 << 17
 """How many pixels of a band are compared at a time: they fit the cache with their mask, which halves the time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceFeature:
-    """A feature of the export: a scalar band, or the elements of an array band.
-
-    Attributes
-    ----------
-    name
-        Unique among the features.
-    planes
-        Positions of its bands in :attr:`RasterSource.bands`.
-    is_array
-        Whether a pixel of it is an array; it may have one element.
-    """
-
-    name: str
-    planes: range
-    is_array: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Bands of one file and type: they are read together.
-
-    ``places`` are their positions among the selected bands, ``indexes`` their numbers in the file.
-    """
-
-    places: tuple[int, ...]
-    indexes: tuple[int, ...]
-
-
 class RasterSource:
-    """A stack of bands on one grid; made by :func:`open_sources`.
+    """A stack of bands on one grid; made by :func:`open_export_source`.
 
     One instance serves one thread at a time. A pickled copy, and one in a forked process, opens its own handles.
     """
 
-    def __init__(
-        self,
-        files: tuple[SourceFile, ...],
-        bands: tuple[SourceBand, ...],
-        *,
-        allow_drivers: tuple[str, ...],
-        threads: int,
-        warnings: tuple[str, ...],
-    ) -> None:
-        self.geobox: GeoBox = files[0].geobox
-        """The grid of every file."""
-        self.bands: tuple[SourceBand, ...] = bands
-        """The selected bands, in order."""
-        self.warnings: tuple[str, ...] = warnings
-        """What a user should know, one line each; to be told once."""
-        self.features: tuple[SourceFeature, ...] = tuple(
-            SourceFeature(name=band.name, planes=range(place, place + 1), is_array=False)
-            for place, band in enumerate(bands)
-        )
+    def __init__(self, stack: Stack, grid: ExportGrid, request: SourceRequest) -> None:
+        self.geobox: GeoBox = grid.geobox
+        """The grid of the export."""
+        self.bands: tuple[SourceBand, ...] = stack.bands
+        """The bands, in order: scalar bands, then the elements of array bands."""
+        self.features: tuple[SourceFeature, ...] = stack.features
         """The features that the bands make: scalar bands first, then array bands."""
-        self._files = files
-        self._allow_drivers = allow_drivers
-        self._threads = threads
-        self._used = sorted({band.source_number for band in bands})
-        self._groups = {number: _groups(bands, number) for number in self._used}
-        self._handles: dict[int, DatasetReader] = {}
-        self._pid = os.getpid()
+        self.warnings: tuple[str, ...] = stack.warnings
+        """What a user should know, one line each; to be told once."""
+        self._stack = stack
+        self._grid = grid
+        self._request = request
+        self._used = sorted({band.source_number for band in stack.bands})
+        self._places = [
+            [place for place, band in enumerate(stack.bands) if band.source_number == number] for number in self._used
+        ]
+        self._layers = [self._layer([stack.bands[place] for place in places]) for places in self._places]
+        self._masks = [self._layer([band], is_mask=True) for band in stack.masks]
+
+    def _layer(self, bands: list[SourceBand], *, is_mask: bool = False) -> Layer:
+        return make_layer(
+            self._stack.files[bands[0].source_number],
+            bands,
+            self.geobox,
+            resampling="nearest" if is_mask else self._request.resampling,
+            allow_drivers=self._request.allow_drivers,
+            threads=self._request.threads,
+        )
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
-        """Facts of the files that the selected bands come from."""
-        return tuple(self._files[number] for number in self._used)
+        """Facts of the files that the selected bands and the masks come from."""
+        numbers = [*self._used, *(band.source_number for band in self._stack.masks)]
+        return tuple(self._stack.files[number] for number in dict.fromkeys(numbers))
 
     @property
     def block_shape_yx(self) -> tuple[int, int]:
-        """(rows, columns) of a storage block: the greatest of the files."""
-        rows, cols = zip(*(file.block_shape_yx for file in self.sources), strict=True)
+        """(rows, columns) of a storage block, or of what is warped at a time: the greatest of the files."""
+        rows, cols = zip(*(layer.block_shape_yx for layer in (*self._layers, *self._masks)), strict=True)
         return max(rows), max(cols)
 
     @property
     def block_bytes(self) -> int:
         """Decoded bytes of one storage block of every file: the least memory that a read takes in GDAL."""
-        return sum(file.block_bytes for file in self.sources)
+        return sum(layer.block_bytes for layer in (*self._layers, *self._masks))
+
+    @property
+    def scratch_pixel_bytes(self) -> int:
+        """Bytes per pixel of a window that a read takes beside what it fills."""
+        converted = sum(band.file_dtype.itemsize for band in self.bands if band.is_converted)
+        return converted + (8 if any(band.is_unscaled for band in self.bands) else 0) + (1 if self._grid.clip else 0)
 
     @property
     def has_mask(self) -> bool:
         """Whether any pixel could be masked."""
-        return any(band.nodata or band.dtype.kind == "f" for band in self.bands) or any(
-            file.has_mask for file in self.sources
+        return (
+            self._grid.clip is not None
+            or bool(self._masks)
+            or any(band.can_mask for band in self.bands)
+            or any(layer.can_mask for layer in self._layers)
         )
 
     def read(
@@ -146,12 +130,14 @@ class RasterSource:
             Inside the grid wholly.
         out
             One array (row, column) per band, in the band's dtype; or one (band, row, column). Views of a
-            larger buffer are filled in place; bands that lie evenly spaced in one buffer are read at once.
+            larger buffer are filled in place; bands that lie evenly spaced in one buffer are read at once. What masked
+            pixels hold isn't said.
         valid
-            (row, column). False where any selected band or its file's mask or alpha says masked.
+            (row, column). False where a band is masked, or a region or a mask of the request masks the pixel.
         band_valid
-            One array (row, column) per band, filled with the band's own validity: its nodata, NaN, and the mask or
-            alpha of its file. ``valid`` then is False only where something masks whole pixels.
+            One array (row, column) per band, filled with the band's own validity: its nodata, NaN, the mask or alpha
+            of its file, and where its file ends. ``valid`` then is False only where the region or a mask of the
+            request masks whole pixels.
 
         Raises
         ------
@@ -159,30 +145,33 @@ class RasterSource:
             If GDAL can't read or decode the pixels.
         """
         valid.fill(True)
-        for own in band_valid or ():
+        for own in () if band_valid is None else band_valid:
             own.fill(True)
         # Several bands that clear one array unite their masks.
         kept = [valid] * len(self.bands) if band_valid is None else band_valid
-        for number in self._used:
-            for group in self._groups[number]:
-                self._read_group(number, group, window, out)
-            self._keep_file_masks(number, window, out, kept)
-        self._keep_values(out, kept)
+        pixels = self._native(out)
+        for layer, places in zip(self._layers, self._places, strict=True):
+            layer.read(window, [pixels[place] for place in places], [kept[place] for place in places])
+        self._keep_values(pixels, kept)
+        for band, native, target in zip(self.bands, pixels, out, strict=True):
+            if band.is_converted:
+                _convert(band, native, target)
+        self._keep_region(window, valid)
+        for layer, band in zip(self._masks, self._stack.masks, strict=True):
+            mask = np.empty(valid.shape, band.file_dtype)
+            layer.read(window, [mask], [valid])
+            scratch = np.empty(valid.shape, np.bool_)
+            keep_nonzero(mask, valid, scratch)
+            keep_valid(mask, (), valid, scratch)
 
     def reopen(self) -> RasterSource:
         """The same stack with handles of its own, for another thread."""
-        return RasterSource(
-            self._files,
-            self.bands,
-            allow_drivers=self._allow_drivers,
-            threads=self._threads,
-            warnings=self.warnings,
-        )
+        return RasterSource(self._stack, self._grid, self._request)
 
     def close(self) -> None:
         """Close all handles; a later read opens them again."""
-        while self._handles:
-            self._handles.popitem()[1].close()
+        for layer in (*self._layers, *self._masks):
+            layer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -190,88 +179,23 @@ class RasterSource:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_handles": {}}
+    def _native(self, out: Sequence[NDArray[np.generic]]) -> list[NDArray[np.generic]]:
+        """``out``, but arrays of the file's type for the bands that are converted; those of a type lie together."""
+        pixels = list(out)
+        places: dict[np.dtype[np.generic], list[int]] = {}
+        for place, band in enumerate(self.bands):
+            if band.is_converted:
+                places.setdefault(band.file_dtype, []).append(place)
+        for dtype, same in places.items():
+            together = np.empty((len(same), *out[same[0]].shape), dtype)
+            for place, plane in zip(same, together, strict=True):
+                pixels[place] = plane
+        return pixels
 
-    def _handle(self, number: int) -> DatasetReader:
-        if self._pid != os.getpid():  # forked: a shared handle would share its place in the file
-            self._handles, self._pid = {}, os.getpid()
-        handle = self._handles.get(number)
-        if handle is None:
-            file = self._files[number]
-            handle = safe_open(
-                file.path,
-                allow_drivers=self._allow_drivers,
-                threads=self._threads if file.is_worth_threads else 1,
-            )
-            self._handles[number] = handle
-        return handle
-
-    def _read_group(self, number: int, group: _Group, window: Window, out: Sequence[NDArray[np.generic]]) -> None:
-        target = _as_one([out[place] for place in group.places])
-        if target is not None:
-            self._read_pixels(number, group.indexes, window, target)
-            return
-        for place, index in zip(group.places, group.indexes, strict=True):
-            self._read_pixels(number, (index,), window, out[place][np.newaxis])
-
-    def _read_pixels(self, number: int, indexes: tuple[int, ...], window: Window, target: NDArray[np.generic]) -> None:
-        """Read bands ``indexes`` of a file into ``target`` (band, row, column) itself."""
-        try:
-            self._handle(number).read(list(indexes), out=target, window=_slices(window))
-        except GDAL_ERRORS as error:
-            raise self._read_error(number, indexes, window, error) from error
-
-    def _read_mask(self, number: int, index: int, window: Window) -> NDArray[np.uint8]:
-        target = np.empty((window.height, window.width), np.uint8)
-        try:
-            self._handle(number).read_masks(index, out=target, window=_slices(window))
-        except GDAL_ERRORS as error:
-            raise self._read_error(number, (index,), window, error) from error
-        return target
-
-    def _keep_file_masks(
-        self,
-        number: int,
-        window: Window,
-        out: Sequence[NDArray[np.generic]],
-        kept: Sequence[NDArray[np.bool_]],
-    ) -> None:
-        """Clear ``kept`` of the file's bands where a mask band or an alpha band of the file masks."""
-        file = self._files[number]
-        if not file.has_mask:
-            return
-        places = [place for place, band in enumerate(self.bands) if band.source_number == number]
-        own = _distinct([kept[place] for place in places])
-        scratch = np.empty(own[0].shape, np.bool_)
-        if file.mask_band:
-            mask = self._read_mask(number, file.mask_band, window)
-            for valid in own:
-                keep_nonzero(mask, valid, scratch)
-        elif file.has_band_masks:
-            for place in places:
-                keep_nonzero(self._read_mask(number, self.bands[place].index, window), kept[place], scratch)
-        for index in file.alpha_bands:
-            alpha = self._alpha(number, index, window, {self.bands[place].index: out[place] for place in places})
-            for valid in own:
-                keep_nonzero(alpha, valid, scratch)
-
-    def _alpha(
-        self, number: int, index: int, window: Window, read: dict[int, NDArray[np.generic]]
-    ) -> NDArray[np.generic]:
-        """Alpha band ``index``, (row, column): from the bands ``read`` already, if it is one of them."""
-        if index in read:
-            return read[index]
-        alpha = np.empty((1, window.height, window.width), self._handle(number).dtypes[index - 1])
-        self._read_pixels(number, (index,), window, alpha)
-        return alpha[0]
-
-    def _keep_values(self, out: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
+    def _keep_values(self, pixels: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
         """Clear ``kept`` where a band's own values mask, some rows at a time, so that all stays in cache."""
         masking = [
-            (band, pixels, valid)
-            for band, pixels, valid in zip(self.bands, out, kept, strict=True)
-            if band.nodata or band.dtype.kind == "f"
+            (band, values, valid) for band, values, valid in zip(self.bands, pixels, kept, strict=True) if band.can_mask
         ]
         if not masking:
             return
@@ -280,31 +204,56 @@ class RasterSource:
         scratch = np.empty((min(step, height), width), np.bool_)
         for row in range(0, height, step):
             rows = slice(row, min(row + step, height))
-            for band, pixels, valid in masking:
-                keep_valid(pixels[rows], band.nodata, valid[rows], scratch[: rows.stop - row])
+            for band, values, valid in masking:
+                keep_valid(values[rows], band.nodata, valid[rows], scratch[: rows.stop - row])
 
-    def _read_error(self, number: int, indexes: tuple[int, ...], window: Window, error: Exception) -> ReadError:
-        bands = f"band{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"
-        where = f"rows {window.row}-{window.row_stop - 1}, columns {window.col}-{window.col_stop - 1}"
-        return ReadError(f"{self._files[number].path}: {bands}, {where}: can't be read: {gdal_words(error)}")
+    def _keep_region(self, window: Window, valid: NDArray[np.bool_]) -> None:
+        """Clear ``valid`` where a pixel's centre is outside the region."""
+        if self._grid.clip is None:
+            return
+        with quiet_georeference():
+            outside = geometry_mask([self._grid.clip], valid.shape, Affine.translation(window.col, window.row))
+        valid[outside] = False
 
 
-def open_export_source(specs: Sequence[SourceSpec | str], request: SourceRequest) -> RasterSource:
+def _convert(band: SourceBand, native: NDArray[np.generic], target: NDArray[np.generic]) -> None:
+    """Fill ``target`` with the pixels ``native`` as ``band`` gives them; what is masked may overflow."""
+    with np.errstate(all="ignore"):
+        if band.part:
+            target[...] = native.real if band.part == "real" else native.imag
+        elif band.is_unscaled:
+            np.add(np.multiply(native, band.scale, dtype=np.float64), band.offset, out=target, casting="unsafe")
+        else:
+            target[...] = native
+
+
+def open_export_source(
+    specs: Sequence[SourceSpec | str | tuple[Any, ...]], request: SourceRequest | None = None
+) -> RasterSource:
     """The rasters ``specs`` as ``request`` asks for them, on the grid of the export.
+
+    Sources whose pixels are the grid's are cut, others are warped onto it. The grid is the first source's, unless the
+    request names one.
+
+    Parameters
+    ----------
+    specs
+        Rasters, or single bands of them; texts are parsed by :func:`parse_source`, tuples are rasters in memory, see
+        :func:`geotfr.rasters.memory.memory_raster`. May be empty if array bands name rasters.
+    request
+        What is asked for; None: the sources as they are.
 
     Raises
     ------
-    MissingInputError, InputError, UsageError
-        See :func:`open_sources`.
+    MissingInputError, InputError
+        For a file that isn't there, isn't a raster, has no georeference or complex pixels, or lies outside the grid.
+    UsageError
+        For a band that isn't there, names that clash, or a ``nodata`` that isn't a number.
     """
-    return open_sources(
-        specs,
-        bands=request.bands,
-        nodata=request.nodata,
-        allow_ungeoreferenced=request.allow_ungeoreferenced,
-        allow_drivers=request.allow_drivers,
-        threads=request.threads,
-    )
+    request = SourceRequest() if request is None else request
+    stack = gather(specs, request)
+    grid = export_grid(stack.files[0].geobox, request.grid, suggested_pixel=suggested_pixel)
+    return RasterSource(stack, grid, request)
 
 
 def open_sources(
@@ -357,99 +306,13 @@ def open_sources(
     >>> source.bands[0].name, pixels.tolist(), valid.tolist()
     ('class', [[[0, 1, 2]]], [[False, True, True]])
     """
-    parsed = [parse_source(spec) if isinstance(spec, str) else spec for spec in specs]
-    if not parsed:
-        raise UsageError("no source is given; name at least one raster")
-    paths = list(dict.fromkeys(spec.path for spec in parsed))
-    warnings: list[str] = []
-    files: list[SourceFile] = []
-    stacks: list[tuple[SourceBand, ...]] = []
-    for number, path in enumerate(paths):
-        with safe_open(path, allow_drivers=allow_drivers) as dataset:
-            files.append(describe_file(dataset, path, allow_ungeoreferenced=allow_ungeoreferenced, warnings=warnings))
-            stacks.append(describe_bands(dataset, path, source_number=number, warnings=warnings))
-    check_one_grid(files)
-    stack: list[SourceBand] = []
-    default: list[bool] = []
-    for spec in parsed:
-        found = _bands_of(spec, stacks[paths.index(spec.path)])
-        stack += found
-        default += [spec.band is not None or not band.is_alpha for band in found]
-    named = band_names(stack, band_counts=[len(found) for found in stacks])
-    if bands is not None:
-        selected = select_bands(named, bands)
-    else:
-        selected = tuple(band for band, is_default in zip(named, default, strict=True) if is_default)
-    _check_selected(selected, paths)
-    return RasterSource(
-        tuple(files),
-        selected if nodata is None else _with_nodata(selected, nodata, warnings),
+    request = SourceRequest(
+        bands=bands,
+        nodata=nodata,
+        allow_ungeoreferenced=allow_ungeoreferenced,
         allow_drivers=tuple(allow_drivers),
         threads=threads,
-        warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def _bands_of(spec: SourceSpec, bands: tuple[SourceBand, ...]) -> tuple[SourceBand, ...]:
-    if spec.band is None:
-        return bands
-    if spec.band > len(bands):
-        raise UsageError(f"{spec.path}:{spec.band}: no band {spec.band}; the file has {len(bands)}")
-    return (bands[spec.band - 1],)
-
-
-def _check_selected(bands: tuple[SourceBand, ...], paths: Sequence[str]) -> None:
-    if not bands:
-        raise InputError(f"{paths[0]}: alpha bands only; name them in --bands to take them as data")
-    for band in bands:
-        if band.dtype.kind == "c":
-            raise InputError(
-                f"{paths[band.source_number]}: band {band.index} ({band.name}) is complex; make real and "
-                "imaginary part, or amplitude, bands of their own first, or leave it out with --bands"
-            )
-
-
-def _with_nodata(bands: tuple[SourceBand, ...], nodata: str | float, warnings: list[str]) -> tuple[SourceBand, ...]:
-    try:
-        changed = tuple(replace(band, nodata=nodata_in(band.dtype, nodata)) for band in bands)
-        is_nan = np.isnan(float(nodata))
-    except ValueError as error:
-        raise UsageError(f"--nodata {nodata!r}: not a number") from error
-    unmasked = [band for band in changed if not band.nodata and not is_nan]
-    if unmasked:
-        names = ", ".join(f"{band.name} ({band.dtype})" for band in unmasked)
-        warnings.append(f"--nodata {nodata} is no value of {names}; it masks nothing there")
-    return changed
-
-
-def _groups(bands: tuple[SourceBand, ...], number: int) -> tuple[_Group, ...]:
-    """The selected bands of file ``number``, by type."""
-    by_type: dict[np.dtype[np.generic], list[int]] = {}
-    for place, band in enumerate(bands):
-        if band.source_number == number:
-            by_type.setdefault(band.dtype, []).append(place)
-    return tuple(_Group(tuple(places), tuple(bands[place].index for place in places)) for places in by_type.values())
-
-
-def _as_one(views: Sequence[NDArray[np.generic]]) -> NDArray[np.generic] | None:
-    """``views`` (row, column) as one array (band, row, column) on the same memory, if evenly spaced."""
-    first = views[0]
-    if len(views) == 1:
-        return first[np.newaxis]
-    starts = [view.__array_interface__["data"][0] for view in views]
-    step = starts[1] - starts[0]
-    if step <= 0 or any(
-        view.strides != first.strides or start != starts[0] + place * step
-        for place, (view, start) in enumerate(zip(views, starts, strict=True))
-    ):
-        return None
-    return np.lib.stride_tricks.as_strided(first, (len(views), *first.shape), (step, *first.strides))
-
-
-def _distinct(arrays: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
-    """``arrays``, each object once."""
-    return list({id(array): array for array in arrays}.values())
-
-
-def _slices(window: Window) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (window.row, window.row_stop), (window.col, window.col_stop)
+    stack = gather(specs, request)
+    check_one_grid(stack.files)
+    return RasterSource(stack, ExportGrid(geobox=stack.files[0].geobox, clip=None), request)

@@ -376,7 +376,7 @@ def test_case_49_a_forked_process_reads_through_handles_of_its_own(
         return safe_open(path, **options)
 
     source = open_sources([str(write_raster(tmp_path / "x.tif", np.ones((3, 4), np.uint8)))])
-    monkeypatch.setattr("geotfr.rasters.source.safe_open", counting)
+    monkeypatch.setattr("geotfr.rasters.readers.safe_open", counting)
     for pid, handles in ((1, 1), (1, 1), (2, 2), (2, 2)):
         monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
         read(source)

@@ -1,0 +1,301 @@
+"""A raster's bands warped onto the grid of an export, some rows of the grid at a time.
+
+GDAL warps a window along the rows of the grid: it computes exact positions at some points of a row, and what lies
+between by lines. So a window of whole rows gives the very pixels of one warp of everything, and one of part of a row
+does not; nor does a window whose share of the raster has another size, unless GDAL is told the scale. Hence chunks of
+whole rows, one scale for all, and no splitting by GDAL.
+
+What masks is settled before: :func:`geotfr.rasters.warp_view.view` shows GDAL the raster with the masks in a form that
+its warper honours.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import rasterio
+from rasterio.crs import CRS
+from rasterio.enums import Resampling as GdalResampling
+from rasterio.io import MemoryFile
+from rasterio.transform import Affine
+from rasterio.vrt import WarpedVRT
+from rasterio.warp import transform as transform_points
+
+from geotfr.errors import InputError, ReadError
+from geotfr.grid.crs import crs_wkt
+from geotfr.grid.export_grid import to_pixels
+from geotfr.rasters.describe import outside
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
+from geotfr.rasters.warp_view import empty_view, view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.grid import GeoBox, Window
+    from geotfr.rasters.bands import SourceBand
+    from geotfr.rasters.describe import SourceFile
+    from geotfr.rasters.memory import MemoryRaster
+    from geotfr.rasters.request import Resampling
+
+__all__ = ["WarpedLayer", "suggested_pixel"]
+
+CHUNK_ROWS = 256
+"""Rows of the grid that are warped at a time. GDAL warps a window as a whole from 129 rows on, else in tiles."""
+
+WARP_MIB = 256
+"""Memory that GDAL may take for a chunk before it splits it. Split rows shift pixels by an eighth of one at most."""
+
+EDGE_POINTS = 21
+"""Points of an edge of the grid that GDAL takes to find the share of the raster that is needed."""
+
+
+def suggested_pixel(geobox: GeoBox, crs: str) -> float:
+    """The side of a pixel, in the units of ``crs``, that GDAL suggests for warping ``geobox`` to ``crs``.
+
+    Raises
+    ------
+    InputError
+        If there is no way from one to the other.
+    """
+    try:
+        with (
+            rasterio.open(empty_view(geobox), driver="VRT") as source,
+            WarpedVRT(source, crs=CRS.from_wkt(crs_wkt(crs))) as warp,
+        ):
+            return float(warp.transform.a)
+    except GDAL_ERRORS as error:
+        raise InputError(f"--crs {crs}: the raster can't be warped to it: {gdal_words(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Bands that one warp makes: of one type, nodata and mask; ``places`` are theirs among the layer's bands."""
+
+    places: tuple[int, ...]
+    bands: tuple[SourceBand, ...]
+
+    @property
+    def nodata(self) -> float | None:
+        """The value that marks masked pixels of the warp; None: an alpha band tells them."""
+        if self.bands[0].file_dtype.kind == "f":
+            return math.nan
+        return self.bands[0].nodata[0] if self.bands[0].nodata else None
+
+
+class WarpedLayer:
+    """Bands of one raster, warped onto a grid; see :class:`geotfr.rasters.layers.Layer`."""
+
+    can_mask = True
+
+    def __init__(
+        self,
+        file: SourceFile,
+        bands: Sequence[SourceBand],
+        grid: GeoBox,
+        *,
+        resampling: Resampling,
+        allow_drivers: Sequence[str],
+        threads: int,
+    ) -> None:
+        self._file = file
+        self._grid = grid
+        self._resampling = resampling
+        self._allow_drivers = allow_drivers
+        self._threads = threads
+        self._groups = _groups(bands, file)
+        self._scale_xy = _scale_xy(file, grid)
+        self._rows = min(CHUNK_ROWS, grid.shape_yx[0])
+        self._chunk: tuple[int, list[NDArray[np.generic]], list[NDArray[np.bool_] | None]] | None = None
+        self._warps: dict[int, WarpedVRT] = {}
+        self._open = ExitStack()
+        self._pid = os.getpid()
+
+    @property
+    def block_shape_yx(self) -> tuple[int, int]:
+        """Whole rows of the grid."""
+        return self._rows, self._grid.shape_yx[1]
+
+    @property
+    def block_bytes(self) -> int:
+        """A chunk, and what GDAL takes to warp its largest group."""
+        pixels = self._rows * self._grid.shape_yx[1]
+        chunk = sum(group.bands[0].file_dtype.itemsize * len(group.bands) + 1 for group in self._groups) * pixels
+        x, y = self._scale_xy
+        wanted = max(group.bands[0].file_dtype.itemsize * len(group.bands) + 4 for group in self._groups)
+        warp = int(wanted * (pixels + pixels / (x * y)))
+        copy = 0 if self._file.memory is None else self._file.size_bytes
+        return chunk + min(warp, WARP_MIB << 20) + self._file.block_bytes + copy
+
+    def read(self, window: Window, out: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
+        """See :meth:`geotfr.rasters.layers.Layer.read`.
+
+        Raises
+        ------
+        ReadError
+            If GDAL can't read or warp the pixels.
+        """
+        cols = slice(window.col, window.col_stop)
+        for number in range(window.row // self._rows, -(-window.row_stop // self._rows)):
+            start, planes, covered = self._warped(number)
+            first = max(window.row, number * self._rows)
+            stop = min(window.row_stop, (number + 1) * self._rows)
+            here, there = slice(first - start, stop - start), slice(first - window.row, stop - window.row)
+            for place, (plane, cover) in enumerate(zip(planes, covered, strict=True)):
+                out[place][there] = plane[here, cols]
+                if cover is not None:
+                    valid = kept[place][there]
+                    np.logical_and(valid, cover[here, cols], out=valid)
+
+    def close(self) -> None:
+        """Close the handles, and forget the last chunk."""
+        self._chunk = None
+        self._warps.clear()
+        self._open.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_chunk": None, "_warps": {}, "_open": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._open = ExitStack()
+
+    def _warped(self, number: int) -> tuple[int, list[NDArray[np.generic]], list[NDArray[np.bool_] | None]]:
+        """(first row, pixels of each band, where the raster covers each band, or None where nodata tells) of chunk
+        ``number``."""
+        # The last chunk has as many rows as the others, and begins within the one before.
+        start = min(number * self._rows, self._grid.shape_yx[0] - self._rows)
+        if self._chunk is not None and self._chunk[0] == start:
+            return self._chunk
+        self._chunk = None  # before the next one takes memory
+        count = sum(len(group.places) for group in self._groups)
+        planes: list[NDArray[np.generic]] = [np.empty(0)] * count
+        covered: list[NDArray[np.bool_] | None] = [None] * count
+        for place, group in enumerate(self._groups):
+            pixels = self._read(place, group, start)
+            cover = None if group.nodata is not None else pixels[-1] != 0
+            for band_place, plane in zip(group.places, pixels, strict=False):
+                planes[band_place], covered[band_place] = plane, cover
+        self._chunk = start, planes, covered
+        return self._chunk
+
+    def _read(self, place: int, group: _Group, start: int) -> NDArray[np.generic]:
+        rows = start, start + self._rows
+        try:
+            warp = self._warp(place, group)
+            pixels: NDArray[np.generic] = warp.read(window=(rows, (0, self._grid.shape_yx[1])))
+        except GDAL_ERRORS as error:
+            bands = f"band{'s' if len(group.bands) > 1 else ''} {', '.join(str(band.index) for band in group.bands)}"
+            raise ReadError(
+                f"{self._file.path}: {bands}, rows {rows[0]}-{rows[1] - 1} of the export's grid: can't be warped:"
+                f" {gdal_words(error)}"
+            ) from error
+        return pixels
+
+    def _warp(self, place: int, group: _Group) -> WarpedVRT:
+        if self._pid != os.getpid():  # forked: shared handles would share their places in the file
+            self._warps, self._open, self._pid = {}, ExitStack(), os.getpid()
+        if place in self._warps:
+            return self._warps[place]
+        path = self._file.path
+        if self._file.memory is not None:
+            path = self._open.enter_context(_memory_file(self._file.memory)).name
+        else:
+            safe_open(path, allow_drivers=self._allow_drivers).close()
+        threads = self._threads if self._file.is_worth_threads else 1
+        source = self._open.enter_context(
+            rasterio.open(view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT")
+        )
+        rows, cols = self._grid.shape_yx
+        options: dict[str, str] = {"NUM_THREADS": str(self._threads), "UNIFIED_SRC_NODATA": "NO"}
+        if self._resampling in ("bilinear", "cubic"):
+            options |= {"XSCALE": repr(self._scale_xy[0]), "YSCALE": repr(self._scale_xy[1])}
+        self._warps[place] = self._open.enter_context(
+            WarpedVRT(
+                source,
+                crs=CRS.from_wkt(crs_wkt(self._grid.crs)),
+                transform=Affine(*self._grid.affine),
+                height=rows,
+                width=cols,
+                resampling=GdalResampling[self._resampling],
+                src_nodata=group.nodata,
+                nodata=group.nodata,
+                add_alpha=group.nodata is None,
+                warp_mem_limit=WARP_MIB,
+                **options,
+            )
+        )
+        return self._warps[place]
+
+
+def _groups(bands: Sequence[SourceBand], file: SourceFile) -> tuple[_Group, ...]:
+    found: dict[object, list[int]] = {}
+    for place, band in enumerate(bands):
+        mask = band.index if file.has_band_masks and not file.mask_band else 0
+        found.setdefault((band.file_dtype, band.nodata, mask), []).append(place)
+    return tuple(_Group(tuple(places), tuple(bands[place] for place in places)) for places in found.values())
+
+
+def _scale_xy(file: SourceFile, grid: GeoBox) -> tuple[float, float]:
+    """Pixels of the grid in one of the raster, along its columns and rows, as GDAL finds it for a warp of everything.
+
+    **Source**: ``GDALWarpOperation::ComputeSourceWindow`` and ``GDALWarpKernel::PerformWarp`` of GDAL 3.10.
+    """
+    rows, cols = grid.shape_yx
+    ratios = np.linspace(0, 1, EDGE_POINTS)
+    edges = (
+        [(r, 0.0) for r in ratios]
+        + [(r, 1.0) for r in ratios]
+        + [(0.0, r) for r in ratios]
+        + [(1.0, r) for r in ratios]
+    )
+    xs, ys = zip(*(grid.xy(x * cols, y * rows) for x, y in edges), strict=True)
+    try:
+        moved = (
+            transform_points(
+                CRS.from_wkt(crs_wkt(grid.crs)), CRS.from_wkt(crs_wkt(file.geobox.crs)), list(xs), list(ys)
+            )
+            if grid.crs
+            else (xs, ys)
+        )
+    except GDAL_ERRORS as error:
+        raise InputError(f"{file.path}: can't be warped to the export's grid: {gdal_words(error)}") from error
+    columns, lines = to_pixels(file.geobox.affine, np.column_stack(moved[:2]).astype(np.float64)).T
+    scales = []
+    for positions, wanted, size in ((columns, cols, file.geobox.shape_yx[1]), (lines, rows, file.geobox.shape_yx[0])):
+        finite = positions[np.isfinite(positions)]
+        if not finite.size or finite.max() <= 0 or finite.min() >= size:
+            raise outside(file, grid)
+        needed = min(float(size - int(max(0.0, finite.min()))), float(finite.max() - finite.min()))
+        scale = wanted / needed
+        whole = round(1 / scale)
+        scales.append(1 / whole if scale < 1 and abs(1 / scale - whole) < 0.05 else scale)
+    return scales[0], scales[1]
+
+
+def _memory_file(raster: MemoryRaster) -> MemoryFile:
+    """A GeoTIFF in memory of ``raster``."""
+    file = MemoryFile()
+    count, rows, cols = raster.pixels.shape
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        file.open(
+            driver="GTiff",
+            count=count,
+            height=rows,
+            width=cols,
+            dtype=raster.pixels.dtype,
+            transform=Affine(*raster.geobox.affine),
+            bigtiff="IF_SAFER",
+        ) as target,
+    ):
+        target.write(raster.pixels)
+        if raster.mask is not None:
+            target.write_mask(raster.mask)
+    return file
