@@ -244,7 +244,7 @@ def _open(sources: Any, options: ExportOptions, workers: int) -> RasterSource:
             array_bands=options.array_bands,
             masks=options.masks,
             unscale=options.unscale,
-            complex_parts=("real", "imag") if options.complex_parts else (),
+            complex_parts=options.complex_parts,
             threads=workers,
         ),
     )
@@ -263,6 +263,7 @@ class _Tally:
     counts: EncodeCounts = field(default_factory=EncodeCounts)
     masked_pixels: int = 0
     dropped: list[int] = field(default_factory=list)
+    oversized: int = 0
 
 
 class _Job:
@@ -387,6 +388,8 @@ class _Job:
                 # The strip's buffer is used again: nothing may still be encoded from it.
                 window.drain()
             cutter.finish()
+        # Where all records are alike, the plan has told it.
+        tally.oversized = 0 if plan.is_even else cutter.oversized
         return tally
 
     def _describe(
@@ -480,18 +483,23 @@ def _belongs(names: SetNames) -> Any:
 
 def _warnings(options: ExportOptions, tally: _Tally, written: int) -> list[str]:
     found = []
+    if tally.oversized:
+        found.append(
+            f"{tally.oversized:,} records are larger than the limit max_file_size {options.max_shard_bytes:,}; each got"
+            " a shard of its own"
+        )
     if tally.counts.inexact:
         found.append(f"{tally.counts.inexact:,} integers beyond 2^24 can't be held exactly by float32 and were rounded")
     if tally.counts.infinite:
         found.append(f"{tally.counts.infinite:,} float64 values beyond float32's range became infinite")
     if tally.counts.overwritten:
         found.append(
-            f"{tally.counts.overwritten:,} valid samples were set to the default value because their pixel is masked in"
-            " another band; --mask-mode band keeps them"
+            f"{tally.counts.overwritten:,} valid samples were overwritten with the default value because their pixel is"
+            " masked in another band; --mask-mode band keeps them"
         )
     if options.masked_threshold != 1:
         found.append(
-            "a masked threshold other than 1: no mixer is written, as Earth Engine does; the manifest tells more"
+            "a masked threshold other than 1: no mixer is written, as in Earth Engine; the manifest tells more"
         )
     if not written:
         found.append("every patch is masked beyond the threshold: no shard is written")

@@ -257,7 +257,7 @@ def plan_for(
         )
     if record_bytes > max_shard_bytes and encoder.is_even:
         warnings.append(
-            f"a record of {record_bytes:,} bytes is larger than max_file_size {max_shard_bytes:,};"
+            f"a record of {record_bytes:,} bytes is larger than the limit max_file_size {max_shard_bytes:,};"
             " each record gets a shard of its own"
         )
     records = layout.count * encoder.records_per_patch

@@ -133,6 +133,8 @@ class ShardCutter:
         self._report = report
         self._chunk = _Chunk(0)
         self._shard_size = 0
+        self.oversized = 0
+        """Records larger than the limit of a shard."""
 
     def add(self, encoded: Encoded) -> None:
         """Take the records of a unit; those before it were taken."""
@@ -171,6 +173,8 @@ class ShardCutter:
             self._close_chunk()
             in_chunk = int(np.searchsorted(ends, start + CHUNK_BYTES, "right")) - done
         # A record larger than a limit goes alone.
+        if in_shard < 1:
+            self.oversized += 1
         return max(min(in_shard, in_chunk), 1)
 
     def _close_chunk(self) -> None:
