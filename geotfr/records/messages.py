@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
     from google.protobuf.message import Message
 
-__all__ = ["example_class", "sequence_example_class"]
+__all__ = ["example_class", "int64_list_class", "sequence_example_class"]
 
 
 def example_class() -> type[Message]:
@@ -34,14 +34,17 @@ def sequence_example_class() -> type[Message]:
     return _classes()["tensorflow.SequenceExample"]
 
 
+def int64_list_class() -> type[Message]:
+    """The message class of ``tensorflow.Int64List``."""
+    return _classes()["tensorflow.Int64List"]
+
+
 @cache
 def _classes() -> dict[str, type[Message]]:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="geotfr/example.proto", package="tensorflow", syntax="proto3"
-    )
+    file = descriptor_pb2.FileDescriptorProto(name="geotfr/example.proto", package="tensorflow", syntax="proto3")
 
     lists = {"BytesList": field.TYPE_BYTES, "FloatList": field.TYPE_FLOAT, "Int64List": field.TYPE_INT64}
     for name, kind in lists.items():
@@ -76,9 +79,7 @@ def _classes() -> dict[str, type[Message]]:
             label=field.LABEL_OPTIONAL,
         )
 
-    feature = message(
-        "Feature", ("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List")
-    )
+    feature = message("Feature", ("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List"))
     feature.oneof_decl.add(name="kind")
     for member in feature.field:
         member.oneof_index = 0
@@ -90,5 +91,5 @@ def _classes() -> dict[str, type[Message]]:
 
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    names = ("tensorflow.Example", "tensorflow.SequenceExample")
+    names = ("tensorflow.Example", "tensorflow.SequenceExample", "tensorflow.Int64List")
     return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names}

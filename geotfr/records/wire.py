@@ -10,11 +10,13 @@ stored in another way, however legal, is None here and left to protobuf.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from geotfr.records.layout import Kind
+from geotfr.records.messages import int64_list_class
+from geotfr.records.varints import varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,21 +195,24 @@ def decode_varints(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
 
 
 def _decode_chunk(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    ends = np.flatnonzero(data < 0x80)
-    if len(ends) == len(data) > 0:
-        return data.astype(np.int64)
-    if not len(ends):
+    count = int(np.count_nonzero(data < 0x80))
+    width = len(data) // count if count else 0
+    if width > 4 or width * count != len(data) or (data[width - 1 :: width] > 0x7F).any():
+        # Measured: for widths that differ protobuf is faster than numpy.
+        return _decode_by_protobuf(data)
+    columns = (data & np.uint8(0x7F)).reshape(count, width)
+    values = columns[:, 0].astype(np.int64)
+    for index in range(1, width):
+        values |= columns[:, index].astype(np.int64) << np.int64(7 * index)
+    return values
+
+
+def _decode_by_protobuf(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    from google.protobuf.message import DecodeError
+
+    message = int64_list_class()()
+    try:
+        message.MergeFromString(b"\x0a" + varint(len(data)) + data.tobytes())
+    except DecodeError:
         return None
-    starts = np.empty_like(ends)
-    starts[0] = 0
-    starts[1:] = ends[:-1] + 1
-    widths = ends - starts + 1
-    widest = int(widths.max())
-    if widest > 10:
-        return None
-    values = (data[starts] & np.uint8(0x7F)).astype(np.uint64)
-    for index in range(1, widest):
-        at = np.flatnonzero(widths > index)
-        septets = (data[starts[at] + index] & np.uint8(0x7F)).astype(np.uint64)
-        values[at] |= septets << np.uint64(7 * index)
-    return values.view(np.int64)
+    return np.array(cast("Any", message).value, np.int64)
