@@ -239,12 +239,24 @@ def _geobox(
         return _of_dimensions(request.dimensions, crs, covered)
     if request.scale is not None:
         pixel = request.scale / metres_per_unit(crs)
-    elif suggested_pixel is not None:
-        pixel = suggested_pixel(source, crs)
     else:
-        raise UsageError(f"--crs {crs}: give --scale, the side of a pixel in metres")
+        pixel = _suggested(source, crs, suggested_pixel)
     # With the origin of the lattice at (0, 0) every corner is a multiple of the pixel's side.
     return _cover((pixel, 0.0, 0.0, 0.0, -pixel, 0.0), crs, covered)
+
+
+def _suggested(source: GeoBox, crs: str, suggested_pixel: Callable[[GeoBox, str], float] | None) -> float:
+    """The side of a pixel for ``source`` in ``crs``: as many pixels lie on the diagonal there as here.
+
+    **Source**: ``GDALSuggestedWarpOutput2``, which this replaces where it would go round the Earth.
+    """
+    if is_geographic(crs) and not is_geographic(source.crs):
+        west, south, east, north = _transformed(_outline(source), source.crs, crs, what="the source").bounds
+        if west < -180 or east > 180:
+            return math.hypot(east - west, north - south) / math.hypot(*source.shape_yx)
+    if suggested_pixel is None:
+        raise UsageError(f"--crs {crs}: give --scale, the side of a pixel in metres")
+    return suggested_pixel(source, crs)
 
 
 def _cover(affine: Affine6, crs: str, covered: BaseGeometry) -> GeoBox:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from geotfr.grid import GeoBox
 
-__all__ = ["GeoTiffSink", "check_raster"]
+__all__ = ["DISK_HINT", "GeoTiffSink", "check_raster", "gdal_calls"]
 
 # No side file: it would stay at the temporary name when the raster is renamed.
 SINK_ENV = {"GDAL_PAM_ENABLED": "NO"}
@@ -63,6 +63,10 @@ class GeoTiffSink:
         their errors come with :meth:`write` already.
     threads
         Threads that compress tiles; they don't change the file's bytes.
+    colours
+        Value to (red, green, blue, alpha) of the first band, for one band of uint8 or uint16; empty for none.
+    scale_offset
+        (scale, offset) of all bands: a reader's value is ``pixel * scale + offset``.
 
     Raises
     ------
@@ -93,6 +97,8 @@ class GeoTiffSink:
         creation_options: Mapping[str, str] | None = None,
         block_yx: tuple[int, int] = (256, 256),
         threads: int = 1,
+        colours: Mapping[int, tuple[int, int, int, int]] | None = None,
+        scale_offset: tuple[float, float] | None = None,
     ) -> None:
         self.path = os.fspath(path)
         """Where the file is written."""
@@ -110,7 +116,7 @@ class GeoTiffSink:
         hush_libtiff()
         # rasterio would open an existing file, by any driver that takes it, to delete it.
         Path(self.path).unlink(missing_ok=True)
-        with _gdal(self.path, "can't be made") as complaints, quiet_georeference():
+        with gdal_calls(self.path, "can't be made") as complaints, quiet_georeference():
             self._dataset = rasterio.open(
                 os.path.abspath(self.path),  # noqa: PTH100  (not resolved: a name, never an address)
                 "w",
@@ -130,6 +136,11 @@ class GeoTiffSink:
             self.abandon()
             raise UsageError(f"--creation-option: {refused[0].partition(' in ')[2]}")
         self._dataset.descriptions = tuple(band_names)
+        if colours:
+            self._dataset.write_colormap(1, dict(colours))
+        if scale_offset:
+            self._dataset.scales = (scale_offset[0],) * len(band_names)
+            self._dataset.offsets = (scale_offset[1],) * len(band_names)
 
     def write(self, row: int, col: int, data: NDArray[np.generic]) -> None:
         """Write ``data`` (band, row, column), of the sink's type, with its upper-left pixel at ``row`` and ``col``.
@@ -140,8 +151,20 @@ class GeoTiffSink:
             If GDAL can't write: no space, a limit of the file's size, a fault of the disk.
         """
         height, width = data.shape[1:]
-        with _gdal(self.path, f"rows {row}-{row + height - 1} can't be written", DISK_HINT):
+        with gdal_calls(self.path, f"rows {row}-{row + height - 1} can't be written", DISK_HINT):
             self._dataset.write(data, window=((row, row + height), (col, col + width)))
+
+    def write_mask(self, row: int, col: int, valid: NDArray[np.bool_]) -> None:
+        """Write ``valid`` (row, column) into the mask inside the file, one for all bands; as :meth:`write`."""
+        height, width = valid.shape
+        with gdal_calls(self.path, f"the mask of rows {row}-{row + height - 1} can't be written", DISK_HINT):
+            self._dataset.write_mask(valid, window=((row, row + height), (col, col + width)))
+
+    def tag_bands(self, tags: Sequence[Mapping[str, str]]) -> None:
+        """Give each band its metadata items."""
+        with gdal_calls(self.path, "its metadata can't be written", DISK_HINT):
+            for number, items in enumerate(tags, 1):
+                self._dataset.update_tags(number, **items)
 
     def close(self) -> None:
         """Write what is left in memory, and close; the first call alone does something.
@@ -153,7 +176,7 @@ class GeoTiffSink:
         """
         if self._dataset.closed:
             return
-        with _gdal(self.path, "what was left can't be written", DISK_HINT):
+        with gdal_calls(self.path, "what was left can't be written", DISK_HINT):
             self._dataset.close()
 
     def abandon(self) -> None:
@@ -235,7 +258,7 @@ def _check_sample(dataset: rasterio.io.DatasetReader, name: str, row: int, col: 
 
 
 @contextmanager
-def _gdal(path: str, failure: str, advice: str = "") -> Iterator[Complaints]:
+def gdal_calls(path: str, failure: str, advice: str = "") -> Iterator[Complaints]:
     """A call into GDAL whose errors come as OutputError, also those that rasterio logs only."""
     with rasterio.Env(**SINK_ENV), listening() as complaints:
         try:

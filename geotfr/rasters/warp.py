@@ -109,7 +109,7 @@ class WarpedLayer:
         self._resampling = resampling
         self._allow_drivers = allow_drivers
         self._threads = threads
-        self._groups = _groups(bands, file)
+        self._groups = _groups(bands, file, resampling)
         self._scale_xy = _scale_xy(file, grid)
         self._rows = min(CHUNK_ROWS, grid.shape_yx[0])
         self._chunk: tuple[int, list[NDArray[np.generic]], list[NDArray[np.bool_] | None]] | None = None
@@ -234,11 +234,12 @@ class WarpedLayer:
         return self._warps[place]
 
 
-def _groups(bands: Sequence[SourceBand], file: SourceFile) -> tuple[_Group, ...]:
+def _groups(bands: Sequence[SourceBand], file: SourceFile, resampling: Resampling) -> tuple[_Group, ...]:
     found: dict[object, list[int]] = {}
     for place, band in enumerate(bands):
-        mask = band.index if file.has_band_masks and not file.mask_band else 0
-        found.setdefault((band.file_dtype, band.nodata, mask), []).append(place)
+        # Where kernels overlap several pixels, GDAL lets the nodata of one band mask the others as well.
+        is_alone = (band.can_mask and resampling != "nearest") or (file.has_band_masks and not file.mask_band)
+        found.setdefault((band.file_dtype, band.nodata, place if is_alone else None), []).append(place)
     return tuple(_Group(tuple(places), tuple(bands[place] for place in places)) for places in found.values())
 
 

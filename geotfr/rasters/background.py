@@ -1,0 +1,38 @@
+"""Long calls into GDAL that a signal can end."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["run_in_background"]
+
+T = TypeVar("T")
+
+
+def run_in_background(call: Callable[[], T]) -> T:
+    """What ``call`` returns or raises, run in a daemon thread while this one waits.
+
+    Python sees a signal only between its own instructions, and a COG copy is one call of some seconds. A waiting main
+    thread sees it at once; the daemon thread ends with the process.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    is_done = threading.Event()
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            is_done.set()
+
+    threading.Thread(target=work, name="geotfr-gdal", daemon=True).start()
+    is_done.wait()
+    if errors:
+        raise errors[0]
+    return results[0]
