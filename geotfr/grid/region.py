@@ -96,8 +96,9 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path}: not a region: byte {error.start} is not UTF-8; {FORMS}") from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingInputError(f"--region {_short(str(path))}: no such file; {FORMS}") from error
-    except (OSError, ValueError) as error:
-        raise MissingInputError(f"--region {_short(str(path))}: can't be read: {error}; {FORMS}") from error
+    except (OSError, ValueError) as error:  # ValueError: a zero byte, which no path has
+        reason = _short(getattr(error, "strerror", None) or str(error))
+        raise MissingInputError(f"--region {_short(str(path))}: can't be read: {reason}; {FORMS}") from error
 
 
 def _box(text: str) -> Region | None:
@@ -108,6 +109,8 @@ def _box(text: str) -> Region | None:
     try:
         numbers = [float(part) for part in parts]
     except ValueError:
+        return None
+    if not numbers:
         return None
     if len(numbers) != 4:
         raise UsageError(f"--region {text}: {len(numbers)} numbers; a box is west,south,east,north")
