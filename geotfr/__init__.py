@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
     from geotfr.pipeline.export import ExportResult, export_image, plan_export
+    from geotfr.pipeline.export_table import ExportTableResult, export_table
     from geotfr.pipeline.ingest import IngestResult, ingest_predictions
     from geotfr.pipeline.plan import ExportPlan
     from geotfr.records.parse.example import parse_example, parse_single_example
@@ -55,6 +56,7 @@ __all__ = [
     "DamagedError",
     "ExportPlan",
     "ExportResult",
+    "ExportTableResult",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "GeotfrError",
@@ -77,6 +79,7 @@ __all__ = [
     "VarLenFeature",
     "__version__",
     "export_image",
+    "export_table",
     "infer_features",
     "infer_sequence_features",
     "ingest_predictions",
@@ -120,6 +123,7 @@ _ROOMS = {
     "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
     "geotfr.pipeline.export": ("ExportResult", "export_image", "plan_export"),
+    "geotfr.pipeline.export_table": ("ExportTableResult", "export_table"),
     "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),
     "geotfr.pipeline.plan": ("ExportPlan",),
     "geotfr.records.parse.example": ("parse_example", "parse_single_example"),

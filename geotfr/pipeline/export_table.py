@@ -1,0 +1,329 @@
+"""Export of tables: rows -> features -> records -> one gzip file -> manifest."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import UsageError
+from geotfr.mixer import SetNames
+from geotfr.options import resolve_workers
+from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
+from geotfr.pipeline.plan import human_bytes
+from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.shards import CHUNK_BYTES, ShardWriter
+from geotfr.records.gzip import codec, ee_bytes_promised
+from geotfr.storage import OutputSet
+from geotfr.vectors.encode import encode_rows
+from geotfr.vectors.features import ColumnTally
+from geotfr.vectors.manifest import TableManifest
+from geotfr.vectors.plan import plan_table
+from geotfr.vectors.source import TableRequest, open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
+
+    from geotfr.pipeline.progress import Progress
+    from geotfr.records.gzip import ShardCodec
+    from geotfr.vectors.plan import TablePlan
+
+__all__ = ["ExportTableResult", "export_table", "write_table_records"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTableResult:
+    """What a table's export wrote.
+
+    Attributes
+    ----------
+    records
+        The TFRecord file.
+    manifest
+        geotfr's own description beside it.
+    rows
+        Records, one a row.
+    features
+        Names of the features, in order.
+    absent
+        Feature -> rows that don't have it, where there are some.
+    size_bytes
+        Bytes of the TFRecord file.
+    seconds
+        Wall time.
+    warnings
+        What a user should know, one line each.
+    """
+
+    records: Path
+    manifest: Path
+    rows: int
+    features: tuple[str, ...]
+    absent: dict[str, int]
+    size_bytes: int
+    seconds: float
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in JSON types."""
+        return {
+            "records": str(self.records),
+            "manifest": str(self.manifest),
+            "rows": self.rows,
+            "features": list(self.features),
+            "absent": dict(self.absent),
+            "bytes": self.size_bytes,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+        }
+
+    def to_text(self) -> str:
+        """The summary for a person."""
+        return "\n".join(
+            (
+                f"wrote     {self.rows:,} rows with {len(self.features):,} features to {self.records},"
+                f" {human_bytes(self.size_bytes)}, in {self.seconds:.1f} s",
+                f"features  {', '.join(self.features)}",
+                f"manifest  {self.manifest}",
+            )
+        )
+
+
+def export_table(
+    source: Any,
+    prefix: str | os.PathLike[str],
+    *,
+    selectors: str | Sequence[str] | None = None,
+    layer: str | None = None,
+    where: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    crs: str | None = None,
+    geometry: str | None = None,
+    feature_kinds: str = "float",
+    compressor: str = "fast",
+    overwrite: bool = False,
+    workers: int | None = None,
+    progress: bool | Progress = False,
+) -> ExportTableResult:
+    """Export a table as Earth Engine's ``Export.table`` does: one row is one Example, all in one gzip TFRecord file.
+
+    Parameters
+    ----------
+    source
+        A GeoPackage, GeoJSON, Shapefile, FlatGeobuf, CSV or Parquet file, or a frame of geopandas or pandas.
+    prefix
+        Folder and name: ``PREFIX.tfrecord.gz`` and ``PREFIX-manifest.json``. One that ends in ``/`` is a folder.
+    selectors
+        Columns, in the order of the features: ``"a,b,new=old"`` or a list. By default all.
+    layer
+        The layer, where a file has several.
+    where
+        A filter of rows, in OGR's SQL; for the formats that GDAL reads.
+    x, y
+        Columns with the points' coordinates, where the table has no geometries.
+    crs
+        CRS of the geometries, in place of the source's own.
+    geometry
+        ``none``; ``lonlat``: the features ``longitude`` and ``latitude`` of points; ``wkb`` or ``geojson``: the
+        feature ``geometry``. By default ``lonlat`` where all geometries are points and no column has these names.
+    feature_kinds
+        ``float``: numbers as float lists. ``native``: whole numbers and booleans as int64 lists.
+    compressor
+        ``fast`` (default): gzip members that inflate in parallel. ``ee``: the very bytes Earth Engine writes.
+    overwrite
+        Replace what has this prefix.
+    workers
+        Threads; by default as many as there are cores, up to 4. The bytes don't depend on it.
+    progress
+        True for a bar on stderr, or a function of (rows, bytes).
+
+    Raises
+    ------
+    InputError
+        The source is missing or no table, lacks a column or layer, or holds a value that fits no feature.
+    UsageError
+        Names that clash, or options that contradict each other.
+    OutputError
+        The output can't be written, or exists and ``overwrite`` is False.
+
+    Notes
+    -----
+    A null is an absent feature; NaN stays a value. Dates are ISO 8601 text; arrays are flattened row-major, and the
+    manifest keeps their shapes.
+
+    **Source**: Earth Engine's guide to table exports, and a file that it exported.
+
+    Examples
+    --------
+    >>> import geotfr
+    >>> geotfr.export_table("plots.gpkg", "training/plots", selectors="B4,B5,class")  # doctest: +SKIP
+    """
+    started = time.perf_counter()
+    table = open_table(source, TableRequest(layer=layer, where=where, x=x, y=y, crs=crs))
+    plan = plan_table(table, selectors=selectors, geometry=geometry, feature_kinds=feature_kinds)
+    options = {
+        "selectors": [_selector(column.name, column.source) for column in plan.columns],
+        "layer": layer,
+        "where": where,
+        "x": x,
+        "y": y,
+        "crs": crs,
+        "geometry": plan.geometry,
+        "feature_kinds": feature_kinds,
+        "compressor": compressor,
+    }
+    return write_table_records(
+        plan,
+        prefix,
+        options=options,
+        compressor=compressor,
+        overwrite=overwrite,
+        workers=workers,
+        progress=progress,
+        started=started,
+    )
+
+
+def _selector(name: str, source: str) -> str:
+    return name if name == source else f"{name}={source}"
+
+
+def write_table_records(
+    plan: TablePlan,
+    prefix: str | os.PathLike[str],
+    *,
+    options: dict[str, Any],
+    compressor: str,
+    overwrite: bool,
+    workers: int | None,
+    progress: bool | Progress,
+    started: float,
+) -> ExportTableResult:
+    """Write the records that ``plan`` makes, and the manifest, which tells ``options``; see :func:`export_table`."""
+    if compressor not in ("fast", "ee"):
+        raise UsageError(f"compressor {compressor!r} is not known; use fast or ee: tables are always gzipped")
+    coding = codec(compressor)
+    names = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix=coding.suffix)
+    threads = resolve_workers(workers, os.cpu_count() or 1)
+    outputs = OutputSet(names.folder, belongs=names.is_of_set, overwrite=overwrite, make_folder=not names.name)
+    table = plan.table
+    with outputs, progress_bar(progress, total_patches=table.rows or 0, what="export") as report:
+        writer = ShardWriter(outputs, coding)
+        work = _Work(plan, writer, coding)
+        with encoder_pool(threads) as pool:
+            window = OrderedWindow[_Encoded](pool, lambda done: report(done.rows, work.commit(done)), size=threads + 1)
+            rows = 0
+            for batch in table.batches():
+                window.submit(work.encode, batch, rows)
+                rows += batch.num_rows
+            window.drain()
+        if not rows:
+            writer.add(0, [coding.pack(b"")], 0)
+        writer.finish()
+        file = writer.shards[0].file
+        absent = {
+            column.name: tally.absent for column, tally in zip(plan.columns, work.tallies, strict=True) if tally.absent
+        }
+        manifest = TableManifest(
+            options=options,
+            columns=plan.columns,
+            geometry=plan.geometry,
+            crs=plan.crs,
+            absent=absent,
+            records=names.shard(0, total=1),
+            rows=rows,
+            size_bytes=file.size,
+            crc32c=f"{file.crc:08x}",
+            source=None if table.file is None else (table.file.name, table.file.stat().st_size),
+            compressor=coding.name,
+            compressor_level=coding.level,
+            compressor_library=coding.library,
+        )
+        described = outputs.create()
+        described.write(manifest.to_text().encode())
+        described.finish()
+        outputs.publish(
+            [(manifest.records, file), (names.manifest, described)],
+            incomplete_without=[names.manifest, names.mixer(total=1), names.mixer(total=2)],
+        )
+    return ExportTableResult(
+        records=names.folder / manifest.records,
+        manifest=names.folder / names.manifest,
+        rows=rows,
+        features=tuple(column.name for column in plan.columns),
+        absent=absent,
+        size_bytes=file.size,
+        seconds=time.perf_counter() - started,
+        warnings=(*plan.notes, *_warnings(plan, work.tallies, rows, compressor)),
+    )
+
+
+def _warnings(plan: TablePlan, tallies: Sequence[ColumnTally], rows: int, compressor: str) -> list[str]:
+    found = []
+    if not rows:
+        found.append(f"{plan.table.name}: no rows; the file holds no records")
+    for column, tally in zip(plan.columns, tallies, strict=True):
+        if tally.absent:
+            what = "geometry" if column.is_made else "value"
+            found.append(f"{column.name}: {tally.absent:,} of {rows:,} rows have no {what}, so no feature of that name")
+        if tally.inexact:
+            found.append(
+                f"{column.name}: {tally.inexact:,} whole numbers beyond 2^24 are rounded to float32;"
+                " --feature-kinds native keeps them"
+            )
+        if tally.infinite:
+            found.append(f"{column.name}: {tally.infinite:,} numbers beyond float32 became infinite")
+    if compressor == "ee" and not ee_bytes_promised():
+        found.append("this Python is built with zlib-ng: the bytes aren't Earth Engine's, the records are")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """Packed records of some rows."""
+
+    packed: list[Buffer]
+    rows: int
+    tallies: list[ColumnTally]
+
+
+class _Work:
+    """Encodes batches, on any thread; writes them, in order."""
+
+    def __init__(self, plan: TablePlan, writer: ShardWriter, coding: ShardCodec) -> None:
+        self.tallies = [ColumnTally() for _ in plan.columns]
+        """Of the rows written, a column each."""
+        self._plan = plan
+        self._writer = writer
+        self._coding = coding
+
+    def encode(self, batch: Any, first_row: int) -> _Encoded:
+        """The packed records of a batch."""
+        columns, tallies = self._plan.features(batch, first_row)
+        records, ends = encode_rows(columns, batch.num_rows)
+        packed = [self._coding.pack(chunk) for chunk in _chunks(records, ends)]
+        return _Encoded(packed, batch.num_rows, tallies)
+
+    def commit(self, done: _Encoded) -> int:
+        """Write them; the bytes written."""
+        for total, tally in zip(self.tallies, done.tallies, strict=True):
+            total.add(tally)
+        return self._writer.add(0, done.packed, done.rows)
+
+
+def _chunks(records: NDArray[np.uint8], ends: NDArray[np.int64]) -> Iterator[memoryview]:
+    """The records in pieces of whole records that reach :data:`CHUNK_BYTES`, or are the last."""
+    start = 0
+    while start < len(records):
+        place = min(int(np.searchsorted(ends, start + CHUNK_BYTES)), len(ends) - 1)
+        stop = int(ends[place])
+        yield records[start:stop].data
+        start = stop

@@ -1,0 +1,64 @@
+"""One feature of many records as flat arrays, between Arrow's columns and the records' bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from geotfr.records.layout import Kind
+
+    FlatValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8]
+
+__all__ = ["FeatureColumn", "splits_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureColumn:
+    """One feature of ``n`` records.
+
+    Attributes
+    ----------
+    name
+        The map key.
+    kind
+        The list that holds the values.
+    values
+        All rows' values one after the other: float32, int64, or uint8, the bytes of all bytes values.
+    row_splits
+        ``(n + 1,) int64``: row i holds the values from ``row_splits[i]`` to ``row_splits[i + 1]``.
+    present
+        ``(n,) bool``: whether the record has the feature; a row that is absent has no values.
+    value_splits
+        ``(m + 1,) int64`` for ``Kind.BYTES``: where each of the m bytes values begins and ends in ``values``; the
+        row splits count these. None for numbers.
+    """
+
+    name: str
+    kind: Kind
+    values: FlatValues
+    row_splits: NDArray[np.int64]
+    present: NDArray[np.bool_]
+    value_splits: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """How many values each row has, ``(n,) int64``."""
+        return np.diff(self.row_splits)
+
+
+def splits_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bounds ``(n + 1,)`` of runs of the given ``lengths`` ``(n,)``, one after the other.
+
+    >>> splits_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    splits = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return splits

@@ -1,0 +1,230 @@
+"""Records as columns of features, block by block, in the records' order.
+
+Records of one size and layout are read together, wherever in a block they stand, so that text of many lengths costs
+a step of Python for each layout and not for each record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from geotfr.errors import LimitError, RecordError
+from geotfr.records.columns import Columns, DecodingError, GrowthError, RecordLayout, decode_example, shape_of
+from geotfr.records.framing import RecordBlocks
+from geotfr.records.layout import FRAME_BYTES, HEADER_BYTES, Kind
+from geotfr.records.reader import DECODED_BYTES
+from geotfr.records.stream import open_stream
+from geotfr.records.wire import map_example
+from geotfr.vectors.columns import FeatureColumn, splits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.records.faults import ReadReport
+    from geotfr.records.framing import BadRecord, Block
+
+__all__ = ["FeatureRows", "read_feature_rows"]
+
+WORTH_A_TEMPLATE = 64
+"""Records that have to be there before the tables that check a layout's records by their checksums are made."""
+
+MAX_LAYOUTS = 8
+"""Layouts kept for each size of a record."""
+
+_KINDS = {"float": Kind.FLOAT, "int64": Kind.INT64, "bytes": Kind.BYTES, "list": Kind.BYTES}
+_DTYPES = {Kind.FLOAT: np.float32, Kind.INT64: np.int64, Kind.BYTES: np.uint8}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureRows:
+    """Consecutive records of one file.
+
+    Attributes
+    ----------
+    path
+        The file.
+    first
+        Number of the first record within the file.
+    count
+        Records.
+    columns
+        key -> column, in the order in which the records have the keys. Keys that never hold a list are left out.
+    """
+
+    path: str
+    first: int
+    count: int
+    columns: dict[str, FeatureColumn]
+
+
+def read_feature_rows(path: str, *, on_bad_record: BadRecord = "error", report: ReadReport) -> Iterator[FeatureRows]:
+    """The records of ``path``, some at a time, with checksums verified.
+
+    Parameters
+    ----------
+    on_bad_record
+        As :func:`geotfr.records.reader.read_records`, for damage of the file; a payload that is no Example is an
+        error always.
+    report
+        Counts, notes and faults.
+
+    Raises
+    ------
+    RecordError
+        A damaged file, a payload that is no Example, or a key that holds another kind in other records of a block.
+    LimitError
+        A record whose values would take more memory than is given them.
+    """
+    with open_stream(path, "auto", report) as stream:
+        report.files += 1
+        blocks = RecordBlocks(stream, on_bad_record=on_bad_record, report=report)
+        layouts: dict[int, list[RecordLayout]] = {}
+        for block in blocks:
+            parts = list(_parts(path, block, layouts, blocks))
+            count = len(block.starts)
+            report.records += count
+            yield FeatureRows(path=path, first=block.first, count=count, columns=_merged(path, block, parts))
+
+
+def _parts(path: str, block: Block, layouts: dict[int, list[RecordLayout]], blocks: RecordBlocks) -> Iterator[Columns]:
+    """The features of all records of ``block``, by size and layout, in no order."""
+    if block.is_even:
+        index = np.arange(len(block.starts), dtype=np.int64)
+        yield from _of_one_size(path, block, block.payload_rows(), index, layouts, blocks)
+        return
+    order = np.argsort(block.sizes, kind="stable")
+    sizes = block.sizes[order]
+    for index in np.split(order, np.flatnonzero(np.diff(sizes)) + 1):
+        payload_bytes = int(block.sizes[index[0]]) - FRAME_BYTES
+        rows = block.data[block.starts[index][:, None] + HEADER_BYTES + np.arange(payload_bytes)]
+        yield from _of_one_size(path, block, rows, index, layouts, None)
+
+
+def _of_one_size(
+    path: str,
+    block: Block,
+    rows: NDArray[np.uint8],
+    index: NDArray[np.int64],
+    layouts: dict[int, list[RecordLayout]],
+    blocks: RecordBlocks | None,
+) -> Iterator[Columns]:
+    """The features of the payloads ``rows`` ``(n, payload bytes)``, which are the records ``index`` of the block."""
+    known = layouts.setdefault(rows.shape[1], [])
+    is_proven = block.is_proven and blocks is not None
+    number = 0
+    while len(index):
+        if number < len(known):
+            layout: RecordLayout | None = known[number]
+        else:
+            layout = _learned(rows[0], known, blocks if len(index) >= WORTH_A_TEMPLATE else None)
+        number += 1
+        try:
+            if layout is None:
+                yield decode_example(rows[0].tobytes(), index[:1], None, DECODED_BYTES)
+                rows, index = rows[1:], index[1:]
+                continue
+            good = layout.matches(rows, is_proven=is_proven)
+            # A proof is one of the first layout.
+            is_proven = False
+            if good.all():
+                yield from layout.columns(rows, index, None, DECODED_BYTES)
+                return
+            if good.any():
+                yield from layout.columns(rows[good], index[good], None, DECODED_BYTES)
+                rows, index = rows[~good], index[~good]
+        except (DecodingError, GrowthError) as error:
+            place = int(index[0])
+            raise (LimitError if isinstance(error, GrowthError) else RecordError)(
+                f"{path}: record {block.first + place} at byte {block.offset + int(block.starts[place])}: {error}"
+            ) from error
+
+
+def _learned(payload: NDArray[np.uint8], known: list[RecordLayout], blocks: RecordBlocks | None) -> RecordLayout | None:
+    """The layout of ``payload``, kept in ``known`` while there is room; None if protobuf has to read it."""
+    places = map_example(payload.data)
+    if places is None:
+        return None
+    layout = RecordLayout(places, payload)
+    if not known and blocks is not None:
+        crc = layout.row_crc(payload)
+        if crc is not None:
+            blocks.templates[len(payload) + FRAME_BYTES] = crc
+    if len(known) < MAX_LAYOUTS:
+        known.append(layout)
+    return layout
+
+
+def _merged(path: str, block: Block, parts: Sequence[Columns]) -> dict[str, FeatureColumn]:
+    """The columns over all records of ``block``; absent where a part has none."""
+    found: dict[str, list[tuple[NDArray[np.int64], Any]]] = {}
+    for part in sorted(parts, key=lambda part: int(part.index.min())):
+        for key, values in part.features.items():
+            if values is not None:
+                found.setdefault(key, []).append((part.index, values))
+    columns = {}
+    for key, pieces in found.items():
+        kinds = [_KINDS[shape_of(values)[0]] for _, values in pieces]
+        for kind, (index, _) in zip(kinds, pieces, strict=True):
+            if kind is not kinds[0]:
+                raise RecordError(
+                    f"{path}: record {block.first + int(index.min())}: feature {key!r} holds {kind.value}, in"
+                    f" other records {kinds[0].value}; read them from files of their own"
+                )
+        merge = _merged_bytes if kinds[0] is Kind.BYTES else _merged_numbers
+        columns[key] = merge(key, kinds[0], pieces, len(block.starts))
+    return columns
+
+
+def _merged_numbers(key: str, kind: Kind, pieces: Sequence[tuple[Any, Any]], count: int) -> FeatureColumn:
+    present, lengths = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+    for index, values in pieces:
+        present[index] = True
+        lengths[index] = values.shape[1]
+    splits = splits_of(lengths)
+    flat = _scattered(pieces, splits[:-1], int(splits[-1]), _DTYPES[kind])
+    return FeatureColumn(name=key, kind=kind, values=flat, row_splits=splits, present=present)
+
+
+def _merged_bytes(key: str, kind: Kind, pieces: Sequence[tuple[Any, Any]], count: int) -> FeatureColumn:
+    present, counts = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+    for index, values in pieces:
+        present[index] = True
+        counts[index] = len(values[0]) if isinstance(values, list) else 1
+    row_splits = splits_of(counts)
+    sizes = np.zeros(int(row_splits[-1]), np.int64)
+    several = [(index, values) for index, values in pieces if isinstance(values, list)]
+    single = [(index, values) for index, values in pieces if not isinstance(values, list)]
+    for index, values in single:
+        sizes[row_splits[index]] = values.shape[1]
+    for index, values in several:
+        for row, texts in zip(index.tolist(), values, strict=True):
+            sizes[row_splits[row] : row_splits[row + 1]] = [len(text) for text in texts]
+    value_splits = splits_of(sizes)
+    starts = value_splits[row_splits[:-1]]
+    flat = _scattered(single, starts, int(value_splits[-1]), np.uint8)
+    for index, values in several:
+        for row, texts in zip(index.tolist(), values, strict=True):
+            joined = b"".join(texts)
+            flat[starts[row] : starts[row] + len(joined)] = np.frombuffer(joined, np.uint8)
+    return FeatureColumn(
+        name=key, kind=kind, values=flat, row_splits=row_splits, present=present, value_splits=value_splits
+    )
+
+
+def _scattered(
+    pieces: Sequence[tuple[NDArray[np.int64], NDArray[Any]]], starts: NDArray[np.int64], total: int, dtype: Any
+) -> NDArray[Any]:
+    """All values in the order of the records; a copy, as the block's buffer is used again."""
+    if len(pieces) == 1 and pieces[0][1].size == total:
+        index, values = pieces[0]
+        if (np.diff(index) > 0).all():
+            return cast("NDArray[Any]", np.array(values, dtype, order="C").reshape(-1))
+    flat = np.empty(total, dtype)
+    for index, values in pieces:
+        flat[starts[index][:, None] + np.arange(values.shape[1])] = values
+    return flat

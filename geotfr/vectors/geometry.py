@@ -1,0 +1,114 @@
+"""Geometries of tables: WKB in columns, points as coordinates, GeoJSON text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import InputError
+from geotfr.grid.crs import same_crs
+from geotfr.vectors.extra import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Transform = Callable[[NDArray[np.float64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+__all__ = ["LONLAT", "geojson_of", "point_wkb", "points_of", "transform_between", "wkb_of_geojson"]
+
+LONLAT = "EPSG:4326"
+"""What ``longitude`` and ``latitude`` are in. **Source**: Earth Engine's client, which makes points of them."""
+
+_POINT = 1
+_WKB_POINT = np.dtype([("order", "u1"), ("type", "<u4"), ("x", "<f8"), ("y", "<f8")])
+
+
+def points_of(array: Any, *, where: str, first_row: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """x and y of a pyarrow array of WKB points, each ``(n,) float64``; NaN for null and empty geometries.
+
+    Raises
+    ------
+    InputError
+        A geometry that is no point, or no WKB; ``where`` and ``first_row`` place it.
+    """
+    import shapely
+
+    shapes = _shapes(array, where=where, first_row=first_row)
+    kinds = shapely.get_type_id(shapes)
+    odd = (kinds != _POINT - 1) & ~shapely.is_missing(shapes)
+    if odd.any():
+        row = int(odd.argmax())
+        raise InputError(
+            f"{where}: row {row + first_row} is a {shapes[row].geom_type}, not a point; use --geometry wkb or geojson,"
+            " or take its centroid first"
+        )
+    x, y = shapely.get_x(shapes), shapely.get_y(shapes)
+    return np.asarray(x, np.float64), np.asarray(y, np.float64)
+
+
+def geojson_of(array: Any, transform: Transform | None, *, where: str, first_row: int) -> Any:
+    """A pyarrow array of WKB as GeoJSON texts, transformed; null stays null."""
+    import shapely
+
+    shapes = _shapes(array, where=where, first_row=first_row)
+    if transform is not None:
+        shapes = shapely.transform(shapes, lambda xy: np.stack(transform(xy[:, 0], xy[:, 1]), axis=1))
+    return load("pyarrow").array(shapely.to_geojson(shapes), load("pyarrow").string())
+
+
+def wkb_of_geojson(array: Any, *, where: str, first_row: int) -> Any:
+    """A pyarrow array of GeoJSON texts as WKB; null stays null."""
+    import shapely
+
+    texts = np.array(array.to_pylist(), object)
+    try:
+        shapes = shapely.from_geojson(texts)
+    except shapely.errors.GEOSException as error:
+        raise InputError(f"{where}: rows from {first_row} on hold text that isn't GeoJSON: {error}") from error
+    return load("pyarrow").array(shapely.to_wkb(shapes), load("pyarrow").binary())
+
+
+def point_wkb(x: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+    """A pyarrow array of WKB points; null where x or y is NaN."""
+    pa = load("pyarrow")
+    points = np.empty(len(x), _WKB_POINT)
+    points["order"], points["type"], points["x"], points["y"] = 1, _POINT, x, y
+    offsets = np.arange(len(x) + 1, dtype=np.int32) * _WKB_POINT.itemsize
+    valid = ~(np.isnan(x) | np.isnan(y))
+    bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.binary(), len(x), [bitmap, pa.py_buffer(offsets), pa.py_buffer(points)])
+
+
+def transform_between(source: str, target: str, *, where: str) -> Transform | None:
+    """What turns x and y of ``source`` into those of ``target``; None where both are one CRS.
+
+    Raises
+    ------
+    InputError
+        ``source`` is empty.
+    """
+    if not source:
+        raise InputError(f"{where}: has no CRS, so its points have no place; give it with --crs")
+    if same_crs(source, target):
+        return None
+    import pyproj
+
+    transformer = pyproj.Transformer.from_crs(source, target, always_xy=True)
+
+    def transform(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found_x, found_y = transformer.transform(x, y)
+        return np.asarray(found_x, np.float64), np.asarray(found_y, np.float64)
+
+    return transform
+
+
+def _shapes(array: Any, *, where: str, first_row: int) -> NDArray[np.object_]:
+    import shapely
+
+    try:
+        return np.asarray(shapely.from_wkb(array.to_numpy(zero_copy_only=False)))
+    except shapely.errors.GEOSException as error:
+        raise InputError(f"{where}: a geometry of the rows from {first_row} on isn't WKB: {error}") from error

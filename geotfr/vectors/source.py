@@ -1,0 +1,391 @@
+"""Tables as streams of batches: vector files, CSV, Parquet, frames.
+
+A file is known by its first bytes, so that GDAL opens nothing as another format than it says to be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
+from geotfr.grid.crs import crs_text, crs_wkt
+from geotfr.mixer.strict_json import parse_json
+from geotfr.vectors.extra import load
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["Table", "TableRequest", "is_frame", "open_table", "table_in_memory"]
+
+BATCH_ROWS = 1 << 14
+"""Rows read at a time: their columns and records fit the processor's cache where values are numbers."""
+
+CSV_BLOCK_BYTES = 16 << 20
+"""The part of a CSV from which its columns' types are known."""
+
+CSV_NULLS = ("", "NA", "N/A", "null", "NULL")
+"""Cells of number and date columns that hold no value; text stays as it is."""
+
+_HEAD_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRequest:
+    """Which rows of a source, and where its points are.
+
+    Attributes
+    ----------
+    layer
+        Name of the layer; needed where there are several.
+    where
+        A filter of rows in OGR's SQL.
+    x, y
+        Columns with the points' coordinates, in a table without geometries.
+    crs
+        CRS of the geometries, in place of the source's own; EPSG:4326 for ``x`` and ``y`` unless told.
+    """
+
+    layer: str | None = None
+    where: str | None = None
+    x: str | None = None
+    y: str | None = None
+    crs: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.x is None) != (self.y is None):
+            raise UsageError("--x and --y: one is given without the other; name both columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of a source, batch by batch.
+
+    Attributes
+    ----------
+    name
+        The source in errors: its path, or what it is.
+    file
+        The file, or None for what is in memory.
+    schema
+        pyarrow schema of the batches.
+    geometry
+        The column that holds geometries as WKB, or None.
+    xy
+        The columns that hold the points' coordinates, or None.
+    crs
+        CRS of the geometries; empty if not known.
+    is_points
+        Whether all geometries are known to be points.
+    rows
+        Their number, if known.
+    batches
+        A new iterator of pyarrow RecordBatches.
+    """
+
+    name: str
+    file: Path | None
+    schema: Any
+    geometry: str | None
+    xy: tuple[str, str] | None
+    crs: str
+    is_points: bool
+    rows: int | None
+    batches: Callable[[], Iterator[Any]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are no geometry."""
+        return [name for name in self.schema.names if name != self.geometry]
+
+    @property
+    def has_geometry(self) -> bool:
+        """Whether there are geometries, of any type."""
+        return self.geometry is not None or self.xy is not None
+
+
+def is_frame(source: object) -> bool:
+    """Whether ``source`` is a frame of pandas or geopandas, whose import isn't needed to tell.
+
+    >>> is_frame("points.gpkg")
+    False
+    """
+    return any(
+        base.__module__.partition(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(source).__mro__
+    )
+
+
+def open_table(source: Any, request: TableRequest) -> Table:
+    """The table ``source``: GeoPackage, GeoJSON, Shapefile, FlatGeobuf, CSV, Parquet, or a frame.
+
+    Raises
+    ------
+    MissingInputError, InputError
+        No such file, no such format, or a damaged one; another layer or column than there is.
+    UsageError
+        Several layers and none is named, or options that the format hasn't.
+    """
+    if is_frame(source):
+        table = _from_frame(source)
+    else:
+        path = Path(source)
+        table = {"parquet": _from_parquet, "csv": _from_csv, "ogr": _from_ogr}[_format(path)](path, request)
+    if table.file is None or request.where is not None or request.layer is not None:
+        _check_plain(table, request)
+    twice = sorted({name for name in table.schema.names if table.schema.names.count(name) > 1})
+    if twice:
+        raise InputError(f"{table.name}: the column {twice[0]!r} is there twice; rename one")
+    return _with_points(table, request)
+
+
+def table_in_memory(name: str, arrow: Any, *, geometry: str | None, crs: str, is_points: bool) -> Table:
+    """A pyarrow Table as a :class:`Table`."""
+    return Table(
+        name=name,
+        file=None,
+        schema=arrow.schema,
+        geometry=geometry,
+        xy=None,
+        crs=crs,
+        is_points=is_points,
+        rows=arrow.num_rows,
+        batches=lambda: iter(arrow.to_batches(max_chunksize=BATCH_ROWS)),
+    )
+
+
+def _check_plain(table: Table, request: TableRequest) -> None:
+    """Refuse ``layer`` and ``where`` for what GDAL doesn't read."""
+    is_ogr = table.file is not None and _format(table.file) == "ogr"
+    for option, value in (("--layer", request.layer), ("--where", request.where)):
+        if value is not None and not is_ogr:
+            raise UsageError(f"{option}: {table.name} is no GeoPackage, GeoJSON, Shapefile or FlatGeobuf; filter first")
+
+
+def _with_points(table: Table, request: TableRequest) -> Table:
+    crs = table.crs if request.crs is None else crs_text(crs_wkt(request.crs))
+    xy = table.xy
+    if request.x is not None and request.y is not None:
+        if table.geometry is not None:
+            raise UsageError(f"--x, --y: {table.name} has geometries of its own; leave these options out")
+        for option, name in (("--x", request.x), ("--y", request.y)):
+            if name not in table.schema.names:
+                raise InputError(
+                    f"{table.name}: there is no column {name!r} for {option}; there are {', '.join(table.columns)}"
+                )
+        xy, crs = (request.x, request.y), crs or "EPSG:4326"
+    return replace(table, xy=xy, crs=crs, is_points=table.is_points or xy is not None)
+
+
+def _format(path: Path) -> str:
+    """``parquet``, ``csv`` or ``ogr``, by the first bytes; text goes by the name."""
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: a folder; name the table in it")
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except FileNotFoundError as error:
+        raise MissingInputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from error
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"SQLite format 3\0", b"fgb", b"\x00\x00\x27\x0a")):
+        return "ogr"
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return "ogr"
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return "csv"
+    raise InputError(
+        f"{path}: no table that is known; there are GeoPackage, GeoJSON, Shapefile (.shp), FlatGeobuf, CSV and Parquet"
+    )
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Errors of the libraries as errors of the table ``name``."""
+    pa = load("pyarrow")
+    try:
+        yield
+    except GeotfrError:
+        raise
+    except (pa.ArrowException, RuntimeError, ValueError, OSError, OverflowError, KeyError, TypeError) as error:
+        raise InputError(f"{name}: can't be read: {' '.join(str(error).split()) or type(error).__name__}") from error
+
+
+def _reading(name: str, batches: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
+    """``batches`` with the libraries' errors told."""
+
+    def read() -> Iterator[Any]:
+        with _told(name):
+            yield from batches()
+
+    return read
+
+
+def _from_parquet(path: Path, request: TableRequest) -> Table:
+    del request
+    pq = load("pyarrow.parquet")
+    name = str(path)
+    with _told(name), pq.ParquetFile(path) as file:
+        schema, metadata, rows = file.schema_arrow, file.schema_arrow.metadata or {}, file.metadata.num_rows
+    geometry, crs, is_points = _geoparquet(name, metadata.get(b"geo"))
+
+    def batches() -> Iterator[Any]:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=BATCH_ROWS)
+
+    return Table(
+        name=name,
+        file=path,
+        schema=schema.remove_metadata(),
+        geometry=geometry,
+        xy=None,
+        crs=crs,
+        is_points=is_points,
+        rows=rows,
+        batches=_reading(name, batches),
+    )
+
+
+def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool]:
+    """The geometry column, the CRS, and whether there are points alone, as GeoParquet's metadata tell."""
+    if geo is None:
+        return None, "", False
+    import json
+
+    found = parse_json(geo, name=name, what="GeoParquet description")
+    try:
+        primary = str(found["primary_column"])
+        column = found["columns"][primary]
+        encoding, crs, kinds = column["encoding"], column.get("crs", "OGC:CRS84"), set(column["geometry_types"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{name}: its GeoParquet description lacks {error}") from error
+    if encoding != "WKB":
+        raise InputError(f"{name}: its geometries are encoded as {encoding!r}; write them as WKB first")
+    text = "" if crs is None else crs_text(crs if isinstance(crs, str) else json.dumps(crs))
+    return primary, text, bool(kinds) and kinds <= {"Point", "Point Z"}
+
+
+def _from_csv(path: Path, request: TableRequest) -> Table:
+    del request
+    csv = load("pyarrow.csv")
+    name = str(path)
+    options: dict[str, Any] = {
+        "read_options": csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        "parse_options": csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ","),
+        "convert_options": csv.ConvertOptions(null_values=list(CSV_NULLS)),
+    }
+    with _told(name), csv.open_csv(path, **options) as file:
+        schema = file.schema
+
+    def batches() -> Iterator[Any]:
+        with csv.open_csv(path, **options) as file:
+            for batch in file:
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.slice(start, BATCH_ROWS)
+
+    return Table(
+        name=name,
+        file=path,
+        schema=schema,
+        geometry=None,
+        xy=None,
+        crs="",
+        is_points=False,
+        rows=None,
+        batches=_reading(name, batches),
+    )
+
+
+def _from_ogr(path: Path, request: TableRequest) -> Table:
+    raw = load("pyogrio.raw")
+    name = str(path)
+    # An absolute path can't be read as one of GDAL's prefixes.
+    target = os.fspath(path.resolve())
+    layer = _layer(name, target, request.layer)
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[tuple[dict[str, Any], Any]]:
+        with warnings.catch_warnings():
+            # GDAL's remarks on odd geometries; what can't be read is an error.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            with raw.open_arrow(
+                target, layer=layer, where=request.where, use_pyarrow=True, batch_size=BATCH_ROWS
+            ) as found:
+                yield found
+
+    with _told(name), opened() as (meta, reader):
+        schema, crs = reader.schema, meta["crs"]
+        geometry = (meta["geometry_name"] or "wkb_geometry") if meta["geometry_type"] is not None else None
+        is_points = meta["geometry_type"] in ("Point", "2.5D Point", "Point Z")
+
+    def batches() -> Iterator[Any]:
+        with opened() as (_, reader):
+            yield from reader
+
+    return Table(
+        name=name,
+        file=path,
+        schema=schema,
+        geometry=geometry if geometry in schema.names else None,
+        xy=None,
+        crs=crs_text(crs_wkt(crs)) if crs else "",
+        is_points=is_points,
+        rows=None,
+        batches=_reading(name, batches),
+    )
+
+
+def _layer(name: str, target: str, wanted: str | None) -> str:
+    pyogrio: ModuleType = load("pyogrio")
+    with _told(name):
+        layers = [str(row[0]) for row in pyogrio.list_layers(target)]
+    listed = ", ".join(layers)
+    if wanted is not None and wanted not in layers:
+        raise InputError(f"{name}: there is no layer {wanted!r}; there are {listed}")
+    if wanted is None and len(layers) != 1:
+        raise UsageError(f"{name}: has {len(layers)} layers ({listed}); name one with --layer")
+    return wanted or layers[0]
+
+
+def _from_frame(frame: Any) -> Table:
+    pa = load("pyarrow")
+    name = f"the {type(frame).__name__}"
+    own = getattr(frame, "_geometry_column_name", None)
+    geometry = own if own in getattr(frame, "columns", ()) else None
+    crs, is_points = "", False
+    names = [column for column in frame.columns if column != geometry]
+    if not all(isinstance(column, str) for column in names):
+        raise InputError(f"{name}: a column's name is no text; rename the columns")
+    with _told(name):
+        arrow = _arrow_of(frame, names, name)
+        if geometry is not None:
+            shapes = frame[geometry]
+            is_points = bool((shapes.geom_type.dropna() == "Point").all())
+            crs = "" if shapes.crs is None else crs_text(shapes.crs.to_wkt())
+            wkb = pa.array(shapes.to_wkb().to_numpy(object), pa.binary(), from_pandas=True)
+            arrow = arrow.append_column(geometry, wkb)
+    return table_in_memory(name, arrow, geometry=geometry, crs=crs, is_points=is_points)
+
+
+def _arrow_of(frame: Any, names: Sequence[str], where: str) -> Any:
+    pa = load("pyarrow")
+    arrays = []
+    for column in names:
+        try:
+            found = pa.array(frame[column], from_pandas=_has_missing_as_null(frame[column]))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            told = " ".join(str(error).split())
+            raise InputError(f"{where}: column {column!r} has values of several types, or of none: {told}") from error
+        arrays.append(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
+    return pa.table(arrays, names=list(names)) if names else pa.table({"_": pa.nulls(len(frame))}).select([])
+
+
+def _has_missing_as_null(series: Any) -> bool:
+    """Whether a missing value of the series is null: NaN in a float column is a value."""
+    return str(series.dtype) not in ("float16", "float32", "float64")
