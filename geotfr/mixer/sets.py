@@ -24,12 +24,25 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSet:
-    """A mixer, its file, the manifest beside it (or None), and shards in the order in which they are read."""
+    """What belongs together.
+
+    Attributes
+    ----------
+    mixer, mixer_path
+        The grid, and its file; where the export left patches out there is no mixer, and the manifest stands in for it.
+    manifest
+        The manifest beside it, or None.
+    shards
+        In the order in which they are read.
+    dropped
+        Numbers of the patches that the export left out: no record is theirs.
+    """
 
     mixer: Mixer
     mixer_path: Path
     manifest: Manifest | None
     shards: tuple[Path, ...]
+    dropped: tuple[int, ...] = ()
 
 
 def find_predictions(

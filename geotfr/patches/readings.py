@@ -2,7 +2,8 @@
 
 A mixer holds no kernel and no bands, so the number of values decides: the patch itself, the patch with its margins, or
 some channels of either. What fits no reading, or could be meant in two ways, is refused with the readings listed;
-nothing is guessed silently.
+nothing is guessed silently. Coarser and finer predictions, and single values for a patch, are read where they are asked
+for.
 """
 
 from __future__ import annotations
@@ -43,25 +44,33 @@ class Reading:
         Bands in the feature.
     channels_last
         Whether the channels of a pixel stand together, (row, col, channel), instead of (channel, row, col).
+    is_constant
+        Whether a record holds one value a channel, which stands for the whole block.
     """
 
     block_yx: tuple[int, int]
     margin_yx: tuple[int, int]
     channels: int = 1
     channels_last: bool = False
+    is_constant: bool = False
 
     def patches(self, values: NDArray[Any], channel: int) -> NDArray[Any]:
         """One channel of ``values`` ``(n, length)``, trimmed: a read-only view ``(n, row, col)``."""
         (height, width), (margin_y, margin_x) = self.block_yx, self.margin_yx
+        return self.blocks(values, channel)[:, margin_y : height - margin_y, margin_x : width - margin_x]
+
+    def blocks(self, values: NDArray[Any], channel: int) -> NDArray[Any]:
+        """One channel of ``values`` ``(n, length)`` with its margins: a read-only view ``(n, row, col)``."""
+        height, width = self.block_yx
         record, step = values.strides
+        strides = (record, width * step, step)
+        origin = values[:, channel * height * width :]
         if self.channels_last:
-            origin, step = values[:, channel:], step * self.channels
-        else:
-            origin = values[:, channel * height * width :]
-        blocks = np.lib.stride_tricks.as_strided(
-            origin, (len(values), height, width), (record, width * step, step), writeable=False
-        )
-        return blocks[:, margin_y : height - margin_y, margin_x : width - margin_x]
+            origin = values[:, channel:]
+            strides = (record, width * step * self.channels, step * self.channels)
+        if self.is_constant:
+            origin, strides = values[:, channel:], (record, 0, 0)
+        return np.lib.stride_tricks.as_strided(origin, (len(values), height, width), strides, writeable=False)
 
 
 def reading_of(
@@ -92,7 +101,7 @@ def reading_of(
     Examples
     --------
     >>> reading_of(144, (8, 8), None)
-    Reading(block_yx=(12, 12), margin_yx=(2, 2), channels=1, channels_last=False)
+    Reading(block_yx=(12, 12), margin_yx=(2, 2), channels=1, channels_last=False, is_constant=False)
     """
     plain = Reading(block_yx=patch_yx, margin_yx=(0, 0))
     shapes = [plain]
@@ -148,4 +157,20 @@ def _explain(length: int, shapes: list[Reading], found: dict[Reading, None]) -> 
             readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1]})")
         else:
             readings.append(f"{reading.channels} channels of {width} x {height} (--channels first or last)")
+    readings += _other_resolutions(length, shapes[0].block_yx)
+    if length == 1 or (not readings and length < _pixels(shapes[0])):
+        readings.append(f"{length} value{'s' if length > 1 else ''} for the whole patch (--per-patch pixel or fill)")
     return f"{length} values; expected {expected}; it could be {' or '.join(readings) or 'no other known shape'}"
+
+
+def _other_resolutions(length: int, patch_yx: tuple[int, int]) -> list[str]:
+    """Readings of ``length`` as one band of pixels that a whole factor makes larger or smaller."""
+    height, width = patch_yx
+    finer = math.isqrt(length // (height * width))
+    if finer > 1 and finer * finer * height * width == length:
+        return [f"{width * finer} x {height * finer} finer pixels (--finer {finer})"]
+    coarser = math.isqrt(height * width // length) if length else 0
+    is_whole = coarser > 1 and not height % coarser and not width % coarser
+    if is_whole and length * coarser * coarser == height * width and length > 1:
+        return [f"{width // coarser} x {height // coarser} coarser pixels (--coarser {coarser})"]
+    return []

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
-from geotfr.errors import RecordError, UsageError
+from geotfr.errors import UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
+from geotfr.pipeline.classes import read_classes
+from geotfr.pipeline.finish import Extremes, Finish, reduced_names
 from geotfr.pipeline.mosaic import MosaicWriter, plan_mosaic
+from geotfr.pipeline.output_grid import output_grid
+from geotfr.pipeline.overlap import Cores
+from geotfr.pipeline.pixel_type import PixelType, choose_pixel_type
 from geotfr.pipeline.plan import human_bytes
 from geotfr.pipeline.predictions import Predictions
 from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.raster_output import BandStatistics, RasterOutput, Samples
+from geotfr.pipeline.source_mask import SourceMask
 from geotfr.records.faults import ReadReport
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from geotfr.grid import GeoBox
     from geotfr.mixer.sets import PredictionSet
-    from geotfr.pipeline.mosaic import MosaicPlan
-    from geotfr.pipeline.predictions import PatchValues, PredictionBand
     from geotfr.pipeline.progress import Progress
+    from geotfr.rasters.sink import GeoTiffSink
 
 __all__ = ["IngestResult", "ingest_predictions"]
-
-_SAMPLE_PX = 256
-_SAMPLES = 8
-_INTEGERS = tuple(np.dtype(name) for name in ("u1", "i1", "u2", "i2", "u4", "i4", "i8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,14 @@ class IngestResult:
         Band names, in order.
     dtype
         The pixel type.
+    nodata
+        The nodata value, or None.
     patches
         Patches in the raster.
     patches_lost
         Patches whose records ``skip`` or ``repair`` left out; their place holds nodata, or 0 without one.
+    values_clamped
+        Scaled values outside the type's range, moved to its end.
     shards
         The shards, in the order in which they were read.
     size_bytes
@@ -71,8 +75,10 @@ class IngestResult:
     geobox: GeoBox
     bands: tuple[str, ...]
     dtype: str
+    nodata: float | None
     patches: int
     patches_lost: int
+    values_clamped: int
     shards: tuple[Path, ...]
     size_bytes: int
     seconds: float
@@ -89,8 +95,11 @@ class IngestResult:
             "height": self.geobox.shape_yx[0],
             "bands": list(self.bands),
             "dtype": self.dtype,
+            # NaN is no JSON.
+            "nodata": "nan" if self.nodata is not None and self.nodata != self.nodata else self.nodata,
             "patches": self.patches,
             "patches_lost": self.patches_lost,
+            "values_clamped": self.values_clamped,
             "shards": [str(path) for path in self.shards],
             "bytes": self.size_bytes,
             "seconds": round(self.seconds, 3),
@@ -117,6 +126,7 @@ def ingest_predictions(
     shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     output: str | os.PathLike[str] | None = None,
     *,
+    preview: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: int | None = None,
     progress: bool | Progress = False,
@@ -125,8 +135,8 @@ def ingest_predictions(
     """Turn prediction records into a georeferenced GeoTIFF, as Earth Engine does with a mixer on upload.
 
     Each record is one patch, in the order of the exported patches, over any number of shards of any compression. The
-    overlap of padded predictions is trimmed, so the cover is contiguous. Each feature is a band: float32, int64, or
-    uint8 from raw bytes.
+    overlap of padded predictions is trimmed, or blended, so the cover is contiguous. Each feature is a band: float32,
+    int64, or uint8 from raw bytes.
 
     Parameters
     ----------
@@ -136,8 +146,10 @@ def ingest_predictions(
         The prediction shards; may be left out for a folder.
     output
         Path of the GeoTIFF.
+    preview
+        Path of a PNG picture of the result, at most 1024 pixels wide and high; None for none.
     overwrite
-        Replace ``output``.
+        Replace ``output`` and ``preview``.
     workers
         Threads that compress tiles; by default as many as there are cores, up to 4. The bytes don't depend on it.
     progress
@@ -147,22 +159,57 @@ def ingest_predictions(
     channels
         ``first`` or ``last``: features may hold several bands, (channel, row, col) or (row, col, channel); they become
         ``NAME_0`` and so on. What the manifest tells of a feature needs no option.
+    class_names
+        Names of a feature's bands, in place of ``NAME_0`` and so on.
+    per_patch
+        Features hold one value for a patch, or one a band: ``pixel`` makes a raster of one pixel for each patch,
+        ``fill`` fills the patches.
+    coarser, finer
+        How many of the patch's pixels lie along a prediction's pixel, or the other way round; the transform is scaled.
     patch_index
         Name of an int64 feature that holds the patch's number; records may then come in any order.
     bands
         The features to take, in this order; numbers from 1 or names, ``new=old`` renames. By default all, in the
         first record's order.
+    overlap
+        What margins are for. ``crop`` (default) throws them away, as Earth Engine does. ``average``, ``linear``,
+        ``cosine`` and ``gaussian`` are means of all predictions of a pixel, weighted by their place in the block; the
+        weights add up to 1. ``vote`` takes the most frequent value, of equally frequent ones the patch's own, then the
+        smallest; ``max-probability`` the bands of the block with the greatest value. NaN and nodata take no part.
+    argmax, confidence
+        Reduce the bands to one, ``class``: the number, from 0, of the greatest; and its value as ``confidence``.
+    threshold
+        Reduce each band to 1 where its value is at least this, else 0.
+    scale, offset
+        Pixels hold ``(value - offset) / scale``, rounded to the integer ``dtype``; the file tells readers both.
+        Values outside the type are clamped and counted.
     dtype
         Type of the output; by default the features' own. A value that it can't hold is an error. ``auto``: the
         smallest integer type that holds all values, found by a pass over the records.
     nodata
-        Nodata value of the output; none by default.
+        Nodata value of the output; by default none, and where pixels are left without prediction (``mask_from``,
+        patches that weren't exported) NaN, or an end of the integer type that no prediction uses, or else a mask
+        inside the file.
+    mask_from
+        A raster: where it is masked in any band, the output is too. ``manifest``: the export's sources, beside it.
+    classes
+        CSV file of ``value,name,#rrggbb``: the colour table and category names of the output. A value that isn't in it
+        is an error.
     shard_order
         ``natural`` (default): by the numbers in the names, whatever the order given. ``given``: as listed.
     on_bad_record
         ``error`` (default), ``skip`` or ``repair``: see :func:`geotfr.read_records`.
+    format
+        ``gtiff`` (default) or ``cog``, a cloud-optimised GeoTIFF.
+    compress
+        ``deflate`` (default), ``zstd``, ``lzw`` or ``none``.
+    pyramiding_policy
+        How overviews are made: ``mean``, ``mode``, ``min``, ``max`` or ``sample``, for all bands or as a mapping of
+        bands, ``*`` for the others. Without it a GeoTIFF has none, and a COG's are ``mode`` for classes, else ``mean``.
+    statistics
+        Write least, greatest, mean and deviation of each band into the file.
     creation_options
-        GDAL's creation options for GeoTIFFs, a mapping or ``NAME=VALUE`` texts, over the defaults: tiles, DEFLATE
+        GDAL's creation options of the output, a mapping or ``NAME=VALUE`` texts, over the defaults: tiles, DEFLATE
         level 1 with the right predictor, BIGTIFF when it may be needed.
 
     Raises
@@ -187,206 +234,175 @@ def ingest_predictions(
     threads = resolve_workers(workers, os.cpu_count() or 1)
     target = Path(output)
     check_output(target, overwrite=overwrite)
+    if preview is not None:
+        check_output(Path(preview), overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     found = find_predictions(mixer, given, shard_order=checked.shard_order)
     if any(path.resolve() == target.resolve() for path in (*found.shards, found.mixer_path)):
         raise UsageError(f"{target}: the output is one of the inputs; give another path")
-    run = _Run(found, checked)
-    run.write(target, overwrite=overwrite, threads=threads, progress=progress)
+    run = _Run(found, checked, threads=threads)
+    run.write(target, overwrite=overwrite, progress=progress)
+    if preview is not None:
+        _write_preview(target, Path(preview), overwrite=overwrite)
     return IngestResult(
         output=target,
-        geobox=run.geobox,
-        bands=tuple(band.name for band in run.bands),
-        dtype=run.dtype.name,
-        patches=found.mixer.total_patches - run.lost,
+        geobox=run.grid.geobox,
+        bands=run.output.names,
+        dtype=run.output.pixel.dtype.name,
+        nodata=run.output.pixel.nodata,
+        patches=found.mixer.total_patches - len(found.dropped) - run.lost,
         patches_lost=run.lost,
+        values_clamped=run.clamped,
         shards=found.shards,
         size_bytes=target.stat().st_size,
         seconds=time.perf_counter() - started,
-        notes=tuple(run.report.notes),
+        notes=tuple(run.notes()),
         warnings=tuple(run.warnings()),
     )
-
-
-@dataclass(slots=True)
-class _Samples:
-    """Corners of some writes, compared with the file when it is reopened."""
-
-    every: int
-    kept: list[tuple[int, int, NDArray[Any]]] = field(default_factory=list)
-    seen: int = 0
-
-    def keep(self, row: int, col: int, data: NDArray[Any]) -> None:
-        if self.seen % self.every == 0:
-            self.kept.append((row, col, data[:, :_SAMPLE_PX, :_SAMPLE_PX].copy()))
-        self.seen += 1
 
 
 class _Run:
     """One ingest: what the first record tells, then every record to its place."""
 
-    def __init__(self, found: PredictionSet, options: IngestOptions) -> None:
-        self._found = found
+    def __init__(self, found: PredictionSet, options: IngestOptions, *, threads: int) -> None:
         self._options = options
-        self._predictions = Predictions(found, options)
+        self.grid = output_grid(found, options)
+        self._predictions = Predictions(found, options, self.grid)
+        self._cores = Cores(self._predictions, self.grid, options)
+        names = reduced_names([band.name for band in self._cores.bands], options)
+        classes = read_classes(options.classes) if options.classes else ()
+        self._class_values = frozenset(each.value for each in classes) if classes else None
+        self._mask = SourceMask(options.mask_from, found, self.grid) if options.mask_from else None
         self.report = ReadReport()
-        self.bands = self._predictions.bands
-        self.geobox = _true_geobox(found)
-        self._rounded = 0
-        self.dtype = _natural_dtype(self.bands)
-        if options.dtype == "auto":
-            self.dtype = self._smallest_dtype()
-        elif options.dtype:
-            self.dtype = np.dtype(options.dtype)
-        _check_nodata(options.nodata, self.dtype)
+        pixel = choose_pixel_type(
+            self._cores.dtype,
+            len(self._cores.bands),
+            options,
+            leaves_gaps=self._mask is not None or bool(found.dropped),
+            scan=self._scan,
+        )
+        self._finish = self._finishing(pixel)
+        self.output = RasterOutput(
+            geobox=self.grid.geobox, names=names, pixel=pixel, options=options, classes=classes, threads=threads
+        )
+        self._plan = plan_mosaic(
+            self.grid,
+            pixel_bytes=pixel.dtype.itemsize * self._planes,
+            tile_yx=_tile_of(options.creation_options),
+            most_columns=self._cores.most_columns,
+        )
 
     @property
     def lost(self) -> int:
         """Patches without a record."""
         return self._predictions.lost
 
-    def _smallest_dtype(self) -> np.dtype[Any]:
-        """The smallest integer type for all values and nodata, by a pass over the records; floats keep theirs."""
-        if self.dtype.kind == "f":
-            return self.dtype
-        nodata = self._options.nodata
-        seen = [] if nodata is None else [int(nodata)]
-        for patches in self._predictions.patches(ReadReport()):
-            for band in self.bands:
-                values = band.reading.patches(patches.values[band.feature], band.channel)
-                seen = [min([*seen, int(values.min())]), max([*seen, int(values.max())])]
-        return next(dtype for dtype in _INTEGERS if np.iinfo(dtype).min <= seen[0] and seen[-1] <= np.iinfo(dtype).max)
+    @property
+    def clamped(self) -> int:
+        """Values outside the type's range, moved to its end."""
+        return self._finish.clamped
+
+    def write(self, target: Path, *, overwrite: bool, progress: bool | Progress) -> None:
+        """Write the raster under a temporary name, compare it, and give it its name."""
+        from geotfr.rasters.safe_open import raster_env
+
+        with self.output.written(target, overwrite=overwrite) as (base, temporary), raster_env():
+            samples = Samples.of(self._plan.rows * -(-self._plan.columns // self._plan.group))
+            with self.output.sink(base, self._plan.tile_yx) as sink:
+                self._write_pixels(sink, samples, progress)
+            self.output.assemble(base, temporary, self._plan.tile_yx)
+            self.output.check(temporary, samples.kept)
+
+    def notes(self) -> list[str]:
+        """Harmless surprises, one line each."""
+        return [*self.report.notes, *filter(None, [self.output.pixel.note])]
 
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
         found = list(self.report.warnings)
-        if self._rounded:
-            found.append(f"{self._rounded:,} values with a fraction were rounded to {self.dtype.name}")
+        finish, pixel = self._finish, self.output.pixel
+        if finish.rounded:
+            found.append(f"{finish.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
+        if finish.clamped:
+            found.append(f"{finish.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
+        if finish.equal_nodata:
+            found.append(
+                f"{finish.equal_nodata:,} predictions are {pixel.nodata}, the nodata value; give another --nodata"
+            )
         if self.lost:
             first = self.report.faults[0] if self.report.faults else ""
             found.append(f"{self.lost:,} patches are lost and filled; the first fault: {first}")
         return found
 
-    def write(self, target: Path, *, overwrite: bool, threads: int, progress: bool | Progress) -> None:
-        """Write the raster under a temporary name, compare it, and give it its name."""
-        from geotfr.rasters.safe_open import raster_env
-        from geotfr.rasters.sink import GeoTiffSink, check_raster
+    @property
+    def _planes(self) -> int:
+        """Bands, and the mask if it is one of the planes."""
+        return len(self.output.names) + self.output.pixel.has_mask
 
-        mixer, options = self._found.mixer, self._options
-        plan = plan_mosaic(
-            mixer, pixel_bytes=self.dtype.itemsize * len(self.bands), tile_yx=_tile_of(options.creation_options)
+    def _finishing(self, pixel: PixelType) -> Finish:
+        return Finish(
+            self._options,
+            dtype=pixel.dtype,
+            nodata=pixel.nodata,
+            mask=self._mask,
+            has_mask_plane=pixel.has_mask,
+            classes=self._class_values,
         )
-        samples = _Samples(every=max(_write_count(plan) // _SAMPLES, 1))
-        names = [band.name for band in self.bands]
-        rows_px, cols_px = self.geobox.shape_yx
-        with atomic_path(target, overwrite=overwrite) as temporary, raster_env():
-            with GeoTiffSink(
-                temporary,
-                geobox=self.geobox,
-                dtype=self.dtype,
-                band_names=names,
-                nodata=options.nodata,
-                creation_options=dict(options.creation_options),
-                block_yx=plan.tile_yx,
-                threads=threads,
-            ) as sink:
 
-                def write(row: int, col: int, data: NDArray[Any]) -> None:
-                    # A padded edge reaches beyond the raster.
-                    inside = data[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
-                    if inside.size:
-                        sink.write(row, col, inside)
-                        samples.keep(row, col, inside)
+    def _scan(self) -> Extremes:
+        """The extremes of all whole numbers, by a pass over the records."""
+        extremes = Extremes()
+        finish = self._finishing(PixelType(dtype=self._cores.dtype, nodata=self._options.nodata))
+        for run in self._cores.runs(range(self.grid.columns), ReadReport()):
+            for value, valid in zip(*finish.reduced(run), strict=True):
+                extremes.add(value, valid)
+        return extremes
 
-                with progress_bar(
-                    progress, total_patches=mixer.total_patches * len(plan.passes), what="ingest"
-                ) as report:
-                    for columns in plan.passes:
-                        writer = MosaicWriter(
-                            plan,
-                            columns,
-                            dtype=self.dtype,
-                            bands=len(self.bands),
-                            fill=0 if options.nodata is None else options.nodata,
-                            write=write,
-                        )
-                        self._place_all(writer, report, is_first=columns.start == 0)
-                        writer.finish()
-            check_raster(
-                temporary,
-                geobox=self.geobox,
-                dtype=self.dtype,
-                band_names=names,
-                nodata=options.nodata,
-                samples=samples.kept,
-            )
+    def _write_pixels(self, sink: GeoTiffSink, samples: Samples, progress: bool | Progress) -> None:
+        pixel, bands = self.output.pixel, len(self.output.names)
+        rows_px, cols_px = self.grid.geobox.shape_yx
+        statistics = BandStatistics(bands, pixel.nodata) if self._options.statistics else None
 
-    def _place_all(self, writer: MosaicWriter, progress: Progress, *, is_first: bool) -> None:
+        def write(row: int, col: int, planes: NDArray[Any]) -> None:
+            # A padded edge reaches beyond the raster.
+            inside = planes[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
+            if not inside.size:
+                return
+            data, valid = inside[:bands], inside[-1] != 0 if pixel.has_mask else None
+            sink.write(row, col, data)
+            if valid is not None:
+                sink.write_mask(row, col, valid)
+            samples.keep(row, col, data)
+            if statistics is not None:
+                statistics.add(data, valid)
+
+        total = self.grid.rows * self.grid.columns
+        with progress_bar(progress, total_patches=total, what="ingest") as report:
+            for columns in self._plan.passes:
+                writer = MosaicWriter(
+                    self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=self._finish.fill, write=write
+                )
+                self._place_all(writer, columns, report)
+                writer.finish()
+        if statistics is not None:
+            sink.tag_bands(statistics.tags())
+
+    def _place_all(self, writer: MosaicWriter, columns: range, progress: Progress) -> None:
         """Every patch to its place; faults are reported by the first pass alone."""
         size = self._predictions.patch_bytes
-        for patches in self._predictions.patches(self.report if is_first else ReadReport()):
-            blocks = [band.reading.patches(patches.values[band.feature], band.channel) for band in self.bands]
-            for which, place in writer.places(patches.first, len(patches)):
-                for index, (band, block) in enumerate(zip(self.bands, blocks, strict=True)):
-                    self._convert(block[which], place[index], band, patches, which)
-            progress(len(patches), len(patches) * size)
-
-    def _convert(
-        self, block: NDArray[Any], place: NDArray[Any], band: PredictionBand, patches: PatchValues, which: slice
-    ) -> None:
-        """Copy ``block`` into ``place``; values that the output's type can't hold are refused."""
-        if np.can_cast(block.dtype, self.dtype, "safe") or block.dtype.newbyteorder("=") == self.dtype:
-            place[...] = block
-            return
-        if self.dtype.kind == "f":
-            with np.errstate(over="ignore"):
-                place[...] = block
-            bad = np.isinf(place) & np.isfinite(block)
-        else:
-            limits = np.iinfo(self.dtype)
-            if block.dtype.kind == "f":
-                whole = np.rint(block)
-                self._rounded += int(np.count_nonzero((whole != block) & np.isfinite(block)))
-                # Limits as floats: the largest int64 rounds up, so it is compared with less-than.
-                bad = ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1.0))
-            else:
-                whole = block
-                bad = (block < limits.min) | (block > limits.max)
-            if not bad.any():
-                place[...] = whole
-        if bad.any():
-            patch, row, col = (int(index[0]) for index in np.nonzero(bad))
-            raise RecordError(
-                f"{patches.where[0]}: record {patches.where[1] + which.start + patch}: feature {band.feature!r},"
-                f" row {row}, column {col}:"
-                f" {block[patch, row, col]} doesn't fit {self.dtype.name}; choose a larger --dtype, or leave it out"
-            )
+        for run in self._cores.runs(columns, self.report if columns.start == 0 else ReadReport()):
+            values, valid = self._finish.reduced(run)
+            for which, planes in writer.places(run.row * self.grid.columns + run.column, len(run)):
+                self._finish.place(run, which, planes, values, valid)
+            progress(len(run), len(run) * size)
 
 
-def _true_geobox(found: PredictionSet) -> GeoBox:
-    """The output's grid: the mixer's, cut to the raster's true size where the export padded its edge."""
-    manifest = found.manifest
-    if manifest is not None and manifest.options.get("edge") == "pad":
-        return manifest.geobox
-    return found.mixer.geobox
+def _write_preview(raster: Path, picture: Path, *, overwrite: bool) -> None:
+    from geotfr.rasters.quicklook import write_quicklook
+    from geotfr.rasters.safe_open import raster_env
 
-
-def _natural_dtype(bands: Sequence[PredictionBand]) -> np.dtype[Any]:
-    """The type that holds all features: uint8 of bytes, int64, float32; int64 with float32 makes float64."""
-    own = {"bytes": np.uint8, "int64": np.int64, "float": np.float32}
-    return np.result_type(*(own[band.kind] for band in bands))
-
-
-def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
-    if nodata is None:
-        return
-    if dtype.kind == "f":
-        fits = not np.isfinite(nodata) or abs(nodata) <= float(np.finfo(dtype).max)
-    else:
-        limits = np.iinfo(dtype)
-        fits = bool(np.isfinite(nodata)) and nodata == int(nodata) and limits.min <= nodata <= limits.max
-    if not fits:
-        raise UsageError(f"nodata: {nodata} can't be held by {dtype.name}; give another --nodata or --dtype")
+    with atomic_path(picture, overwrite=overwrite) as temporary, raster_env():
+        write_quicklook(raster, temporary)
 
 
 def _tile_of(creation_options: Iterable[tuple[str, str]]) -> tuple[int | None, int | None]:
@@ -395,8 +411,3 @@ def _tile_of(creation_options: Iterable[tuple[str, str]]) -> tuple[int | None, i
     for name, value in creation_options:
         wanted[name] = int(value) if value.isdecimal() and int(value) > 0 and int(value) % 16 == 0 else None
     return wanted.get("BLOCKYSIZE"), wanted.get("BLOCKXSIZE")
-
-
-def _write_count(plan: MosaicPlan) -> int:
-    groups = -(-plan.columns // plan.group)
-    return plan.rows * groups

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geotfr.mixer import Mixer
+    from geotfr.pipeline.output_grid import OutputGrid
 
 __all__ = ["MosaicPlan", "MosaicWriter", "plan_mosaic"]
 
@@ -63,30 +63,36 @@ class MosaicPlan:
 
 
 def plan_mosaic(
-    mixer: Mixer, *, pixel_bytes: int, tile_yx: tuple[int | None, int | None] = (None, None), budget: int = BUDGET_BYTES
+    grid: OutputGrid,
+    *,
+    pixel_bytes: int,
+    tile_yx: tuple[int | None, int | None] = (None, None),
+    most_columns: int | None = None,
+    budget: int = BUDGET_BYTES,
 ) -> MosaicPlan:
-    """How to put a mixer's patches together in about ``budget`` bytes.
+    """How to put a grid's patches together in about ``budget`` bytes.
 
-    ``pixel_bytes`` is the size of a pixel in all bands; ``tile_yx`` the tile that the user wants, None for a good one.
+    ``pixel_bytes`` is the size of a pixel in all bands; ``tile_yx`` the tile that the user wants, None for a good one;
+    ``most_columns`` how many patch columns a pass may have, None for any number.
     """
-    width, height = mixer.patch_xy
+    height, width = grid.patch_yx
     tile_height, tile_width = tile_yx[0] or _good_tile(height), tile_yx[1] or _good_tile(width)
     is_aligned = height % tile_height == 0
     rows_px = height if is_aligned else tile_height + height
     fitting = max(budget // (rows_px * pixel_bytes * width), 1)
-    group = mixer.patches_per_row
+    # Groups begin and end at a tile's edge, or tiles would be written twice.
+    step = tile_width // math.gcd(tile_width, width)
+    most = grid.columns if most_columns is None else max(most_columns // step, 1) * step
+    group = min(grid.columns, most)
     if fitting < group:
-        # Groups begin and end at a tile's edge, or tiles would be written twice.
-        step = tile_width // math.gcd(tile_width, width)
-        group = min(max(fitting // step, 1) * step, mixer.patches_per_row)
-    columns = range(mixer.patches_per_row)
-    passes: tuple[range, ...] = (columns,)
-    if not is_aligned:
-        passes = tuple(columns[start : start + group] for start in range(0, len(columns), group))
+        group = min(max(fitting // step, 1) * step, group)
+    columns = range(grid.columns)
+    width_of_pass = min(most, grid.columns) if is_aligned else group
+    passes = tuple(columns[start : start + width_of_pass] for start in range(0, len(columns), width_of_pass))
     return MosaicPlan(
         patch_yx=(height, width),
-        rows=mixer.rows,
-        columns=mixer.patches_per_row,
+        rows=grid.rows,
+        columns=grid.columns,
         tile_yx=(tile_height, tile_width),
         passes=passes,
         group=group,

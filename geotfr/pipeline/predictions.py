@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import IngestOptions
+    from geotfr.pipeline.output_grid import OutputGrid
     from geotfr.records.reader import FeatureBatch
 
 __all__ = ["PatchValues", "PredictionBand", "Predictions"]
@@ -105,12 +106,14 @@ class Predictions:
     bands
         The bands of the output, in order.
     lost
-        Patches without a record, after a whole pass with :meth:`patches`.
+        Patches without a record, after a whole pass with :meth:`patches`; those that the export left out aside.
     """
 
-    def __init__(self, found: PredictionSet, options: IngestOptions) -> None:
+    def __init__(self, found: PredictionSet, options: IngestOptions, grid: OutputGrid) -> None:
         self._found = found
         self._options = options
+        self._grid = grid
+        self._expected = found.mixer.total_patches - len(found.dropped)
         self._is_sequence = is_sequence_file(os.fspath(found.shards[0]))
         first = self._first_rows()
         self._kinds = {name: _kind_and_length(values) for name, values in first.values.items()}
@@ -134,14 +137,31 @@ class Predictions:
         if self._options.patch_index is not None:
             yield from self._indexed(report)
         elif self._pixels is not None:
-            yield from self._pixelwise(report, self._pixels)
+            yield from self._at_their_places(self._pixelwise(report, self._pixels))
         else:
-            total = self._found.mixer.total_patches
-            done = 0
-            for rows in self._rows(report, total):
-                done += len(rows)
-                yield PatchValues(rows.first, rows.values, (rows.path, rows.first_in_file))
-            self.lost = total - done
+            yield from self._at_their_places(self._patchwise(report))
+
+    def _patchwise(self, report: ReadReport) -> Iterator[PatchValues]:
+        done = 0
+        for rows in self._rows(report, self._expected):
+            done += len(rows)
+            yield PatchValues(rows.first, rows.values, (rows.path, rows.first_in_file))
+        self.lost = self._expected - done
+
+    def _at_their_places(self, ranked: Iterator[PatchValues]) -> Iterator[PatchValues]:
+        """``ranked``, numbered among the patches that were exported, by their numbers in the grid."""
+        if not self._found.dropped:
+            yield from ranked
+            return
+        is_exported = np.ones(self._found.mixer.total_patches, bool)
+        is_exported[list(self._found.dropped)] = False
+        numbers = np.flatnonzero(is_exported)
+        for patches in ranked:
+            own = numbers[patches.first : patches.first + len(patches)]
+            edges = [0, *(np.flatnonzero(np.diff(own) != 1) + 1).tolist(), len(own)]
+            for start, stop in pairwise(edges):
+                values = {name: each[start:stop] for name, each in patches.values.items()}
+                yield PatchValues(int(own[start]), values, (patches.where[0], patches.where[1] + start))
 
     # Records in order, checked against the first and counted.
 
@@ -231,10 +251,9 @@ class Predictions:
     # A record for each pixel.
 
     def _pixelwise(self, report: ReadReport, pixels: int) -> Iterator[PatchValues]:
-        total = self._found.mixer.total_patches
         held: list[_Rows] = []
         count = 0
-        for rows in self._rows(report, total * pixels):
+        for rows in self._rows(report, self._expected * pixels):
             if held and rows.first != held[-1].first + len(held[-1]):
                 raise RecordError(
                     f"{rows.path}: record {rows.first_in_file}: pixels before it are lost; write them again"
@@ -273,7 +292,7 @@ class Predictions:
         with _spool() as spool:
             size = 0
             dtypes: dict[str, tuple[np.dtype[Any], int]] = {}
-            for rows in self._rows(report, total):
+            for rows in self._rows(report, self._expected):
                 numbers = self._numbers(rows, name, is_seen)
                 if not dtypes:
                     dtypes = {key: (rows.values[key].dtype, rows.values[key].shape[1]) for key in wanted}
@@ -289,7 +308,7 @@ class Predictions:
                     values[key] = np.frombuffer(data, dtype, length, start)[np.newaxis]
                     start += dtype.itemsize * length
                 yield PatchValues(number, values, (f"the record of patch {number}", number))
-        self.lost = total - int(is_seen.sum())
+        self.lost = self._expected - int(is_seen.sum())
 
     def _numbers(self, rows: _Rows, name: str, is_seen: NDArray[np.bool_]) -> NDArray[np.int64]:
         numbers = rows.values[name].reshape(-1)
@@ -321,33 +340,32 @@ class Predictions:
 
     def _pixels_per_patch(self, first: _Rows) -> int | None:
         """Pixels that records stand for one by one, the patch's or its block's; None if a record is a patch."""
-        mixer, kernel = self._found.mixer, self._kernel()
-        patch = mixer.patch_xy[0] * mixer.patch_xy[1]
-        if patch == 1 and not self._is_sequence:
+        height, width = self._grid.patch_yx
+        patch = height * width
+        if (patch == 1 and not self._is_sequence) or self._options.per_patch or self._options.patch_index is not None:
             return None
         if not self._is_sequence and any(length != 1 for _, length in self._kinds.values()):
             return None
-        if self._options.patch_index is not None:
-            return None
-        margin = (kernel[0] // 2, kernel[1] // 2) if kernel else (0, 0)
-        block = (mixer.patch_xy[1] + 2 * margin[0]) * (mixer.patch_xy[0] + 2 * margin[1])
+        kernel = self._grid.kernel_yx or (1, 1)
+        block = (height + kernel[0] // 2 * 2) * (width + kernel[1] // 2 * 2)
         count = sum(
             1
             for _ in read_records(self._found.shards, verify_checksums=False, on_bad_record="skip", report=ReadReport())
         )
         for pixels in (patch, block):
-            if count == pixels * mixer.total_patches:
+            if count == pixels * self._expected:
                 return pixels
+        if count == self._expected and not self._is_sequence:
+            raise RecordError(
+                f"{first.path}: {count} records of one value a feature, one for each patch; --per-patch pixel makes a"
+                " raster of a pixel for each patch, --per-patch fill fills the patches"
+            )
         raise RecordError(
             f"{first.path}: {count} records of one value a feature; for one record a pixel the mixer"
-            f" {self._found.mixer_path} expects {patch * mixer.total_patches}"
-            + (f" or, with margins, {block * mixer.total_patches}" if block != patch else "")
-            + f", for one a patch {mixer.total_patches} records of {patch} values"
+            f" {self._found.mixer_path} expects {patch * self._expected}"
+            + (f" or, with margins, {block * self._expected}" if block != patch else "")
+            + f", for one a patch {self._expected} records of {patch} values"
         )
-
-    def _kernel(self) -> tuple[int, int] | None:
-        manifest = self._found.manifest
-        return self._options.kernel_yx or (manifest.kernel_yx if manifest else None)
 
     def _bands(self, first: _Rows) -> tuple[PredictionBand, ...]:
         bands = []
@@ -360,10 +378,10 @@ class Predictions:
             if kind not in _KINDS.values():
                 raise RecordError(f"{where}: {kind}; float, int64 or one value of raw bytes is expected")
             reading = self._reading(feature, length, where)
-            for channel in range(reading.channels):
+            for channel, band_name in enumerate(self._band_names(name, reading.channels, where)):
                 bands.append(
                     PredictionBand(
-                        name=name if reading.channels == 1 else f"{name}_{channel}",
+                        name=band_name,
                         feature=feature,
                         channel=channel,
                         kind=kind,
@@ -373,6 +391,16 @@ class Predictions:
                 )
         _check_unique([band.name for band in bands])
         return tuple(bands)
+
+    def _band_names(self, name: str, channels: int, where: str) -> Sequence[str]:
+        if channels == 1:
+            return (name,)
+        names = self._options.class_names
+        if names is None:
+            return tuple(f"{name}_{channel}" for channel in range(channels))
+        if len(names) != channels:
+            raise UsageError(f"class_names: found {len(names)} names; {where} has {channels} bands; name each")
+        return names
 
     def _check_index(self, first: _Rows, name: str) -> None:
         if name not in first.values:
@@ -385,8 +413,10 @@ class Predictions:
             raise RecordError(f"{first.path}: feature {name!r} has {length} {kind} values; one int64 is expected")
 
     def _reading(self, feature: str, length: int, where: str) -> Reading:
-        width, height = self._found.mixer.patch_xy
-        kernel = self._kernel()
+        height, width = self._grid.patch_yx
+        kernel = self._grid.kernel_yx
+        if self._options.per_patch:
+            return Reading(block_yx=(height, width), margin_yx=(0, 0), channels=length, is_constant=True)
         if self._pixels is not None:
             margin = (0, 0) if self._pixels == width * height or not kernel else (kernel[0] // 2, kernel[1] // 2)
             block = height + 2 * margin[0], width + 2 * margin[1]
@@ -397,7 +427,7 @@ class Predictions:
             )
         except UnreadableLengthError as error:
             if error.is_ambiguous:
-                raise UsageError(f"{where}: {error}; --kernel-size or --channels decides") from error
+                raise UsageError(f"{where}: {error}; the option named beside the right one decides") from error
             raise RecordError(f"{where}: {error}") from error
 
     def _depth(self, feature: str) -> int | None:

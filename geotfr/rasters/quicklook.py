@@ -73,4 +73,5 @@ def _stretched(band: NDArray[Any], valid: NDArray[np.bool_]) -> NDArray[np.uint8
         return np.zeros(band.shape, np.uint8)
     low, high = np.percentile(chosen, _STRETCH)
     share = (np.nan_to_num(values, nan=low, posinf=high, neginf=low) - low) / (high - low if high > low else 1.0)
-    return (np.clip(share, 0, 1) * 254).astype(np.uint8)
+    stretched: NDArray[np.uint8] = (np.clip(share, 0, 1) * 254).astype(np.uint8)
+    return stretched

@@ -32,6 +32,14 @@ from geotfr_cli.options import (
 @click.option(
     "--channels", type=click.Choice(["first", "last"]), help="Features hold several bands, (c, h, w) or (h, w, c)."
 )
+@click.option("--class-names", metavar="LIST", help="Names of a feature's bands.  [default: NAME_0, NAME_1, …]")
+@click.option(
+    "--per-patch",
+    type=click.Choice(["pixel", "fill"]),
+    help="Features hold a value for a patch: a raster of a pixel for each, or filled patches.",
+)
+@click.option("--coarser", metavar="N", type=int, help="A prediction's pixel is N x N pixels of the patch.")
+@click.option("--finer", metavar="N", type=int, help="A pixel of the patch is N x N pixels of predictions.")
 @click.option("--patch-index", metavar="NAME", help="The int64 feature with the patch's number; any order of records.")
 @click.option(
     "--bands",
@@ -39,10 +47,34 @@ from geotfr_cli.options import (
     help="Features to take, in order; new=old renames.  [default: all, in the first record's order]",
 )
 @click.option(
+    "--overlap",
+    type=click.Choice(["crop", "average", "linear", "cosine", "gaussian", "vote", "max-probability"]),
+    default="crop",
+    show_default=True,
+    help="Margins: thrown away, as Earth Engine does, or blended. Class ids take vote.",
+)
+@click.option("--argmax", is_flag=True, help="Reduce the bands to one: the number, from 0, of the greatest.")
+@click.option("--confidence", is_flag=True, help="With --argmax: the greatest value as a second band.")
+@click.option("--threshold", metavar="T", type=float, help="1 where a value is at least T, else 0.")
+@click.option("--scale", metavar="S", type=float, help="Store (value - offset) / S, rounded; needs an integer --dtype.")
+@click.option("--offset", metavar="O", type=float, help="See --scale; values outside the type are clamped (exit 3).")
+@click.option(
     "--dtype",
     help="As uint8 or float32; auto: the smallest integer that holds all.  [default: the features' own]",
 )
-@click.option("--nodata", metavar="NUMBER", help="Nodata value of the output.  [default: none]")
+@click.option(
+    "--nodata", metavar="NUMBER", help="Nodata value of the output.  [default: none; chosen where pixels are masked]"
+)
+@click.option(
+    "--mask-from",
+    metavar="RASTER|manifest",
+    help="Mask where this raster, or the export's sources beside the manifest, is masked.",
+)
+@click.option(
+    "--classes",
+    metavar="FILE",
+    help="CSV of value,name,#rrggbb: names and colour table; any other value is refused.",
+)
 @click.option(
     "--shard-order",
     type=click.Choice(["natural", "given"]),
@@ -57,6 +89,22 @@ from geotfr_cli.options import (
     show_default=True,
     help="What a damaged record means; lost patches are filled and told (exit 3).",
 )
+@click.option(
+    "--format", type=click.Choice(["gtiff", "cog"]), default="gtiff", show_default=True, help="GeoTIFF, or COG."
+)
+@click.option(
+    "--compress",
+    type=click.Choice(["deflate", "zstd", "lzw", "none"]),
+    help="Compression.  [default: deflate, level 1]",
+)
+@click.option(
+    "--pyramiding-policy",
+    metavar="POLICY|BAND=POLICY,…",
+    help="Overviews by mean, mode, min, max or sample; '*=mean' for the other bands."
+    "  [default: none; a COG's: mode for classes, else mean]",
+)
+@click.option("--statistics", is_flag=True, help="Write the bands' statistics into the file.")
+@click.option("--preview", metavar="PNG", help="Write a picture of the result, too.")
 @click.option(
     "--creation-option",
     "--co",
@@ -89,5 +137,5 @@ def command(
     )
     warn((*result.notes, *result.warnings), quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
-    if result.patches_lost:
+    if result.patches_lost or result.values_clamped:
         click.get_current_context().exit(LOSSES)

@@ -1,0 +1,96 @@
+"""The grid of the predictions: the patches' own, coarser, finer, or one pixel for a patch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from geotfr.errors import UsageError
+from geotfr.grid import GeoBox
+
+if TYPE_CHECKING:
+    from geotfr.mixer.sets import PredictionSet
+    from geotfr.options import IngestOptions
+
+__all__ = ["OutputGrid", "output_grid"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputGrid:
+    """Where predictions lie.
+
+    Attributes
+    ----------
+    geobox
+        The output's grid; where the export padded its edge, cut to the raster's true size.
+    patch_yx
+        (rows, columns) of the output's pixels in a patch.
+    kernel_yx
+        (rows, columns) of the kernel in the output's pixels; None where it isn't known.
+    rows, columns
+        Patches of the grid.
+    """
+
+    geobox: GeoBox
+    patch_yx: tuple[int, int]
+    kernel_yx: tuple[int, int] | None
+    rows: int
+    columns: int
+
+
+def output_grid(found: PredictionSet, options: IngestOptions) -> OutputGrid:
+    """The grid that a mixer, the manifest beside it and the options make.
+
+    Raises
+    ------
+    UsageError
+        A patch that isn't whole coarser pixels.
+    """
+    mixer, manifest = found.mixer, found.manifest
+    width, height = mixer.patch_xy
+    whole = mixer.geobox
+    if manifest is not None and manifest.options.get("edge") == "pad":
+        whole = manifest.geobox
+    kernel = options.kernel_yx or (manifest.kernel_yx if manifest else None)
+    patch = (height * options.finer, width * options.finer)
+    if options.per_patch == "pixel":
+        patch, kernel = (1, 1), (1, 1)
+    elif options.coarser > 1:
+        if height % options.coarser or width % options.coarser:
+            raise UsageError(
+                f"coarser: {options.coarser} pixels don't divide the patch of {width} x {height}; allowed are divisors"
+                " of both sides"
+            )
+        patch = (height // options.coarser, width // options.coarser)
+    if kernel is not None and patch != (height, width):
+        kernel = _scaled(kernel, patch, (height, width))
+    return OutputGrid(
+        geobox=_resampled(whole, patch, (height, width)),
+        patch_yx=patch,
+        kernel_yx=kernel,
+        rows=mixer.rows,
+        columns=mixer.patches_per_row,
+    )
+
+
+def _scaled(kernel: tuple[int, int], patch: tuple[int, int], old: tuple[int, int]) -> tuple[int, int]:
+    """The kernel in the output's pixels; without margin where that isn't whole: such predictions come trimmed."""
+    margins = [(k // 2 * new, side) for k, new, side in zip(kernel, patch, old, strict=True)]
+    if any(pixels % side for pixels, side in margins):
+        return 1, 1
+    (rows, height), (cols, width) = margins
+    return max(2 * (rows // height), 1), max(2 * (cols // width), 1)
+
+
+def _resampled(geobox: GeoBox, patch: tuple[int, int], old: tuple[int, int]) -> GeoBox:
+    """``geobox`` with ``patch`` pixels where it has ``old`` ones; a partial pixel at the edge is kept."""
+    if patch == old:
+        return geobox
+    a, b, c, d, e, f = geobox.affine
+    (height, width), (rows, cols) = patch, geobox.shape_yx
+    x, y = old[1] / width, old[0] / height
+    return GeoBox(
+        shape_yx=(-(-rows * height // old[0]), -(-cols * width // old[1])),
+        affine=(a * x, b * y, c, d * x, e * y, f),
+        crs=geobox.crs,
+    )

@@ -1,0 +1,95 @@
+"""The output's type and nodata value: given and checked, or chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import UsageError
+from geotfr.pipeline.finish import Extremes, reduced_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from geotfr.options import IngestOptions
+
+__all__ = ["PixelType", "choose_pixel_type"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PixelType:
+    """What a pixel is.
+
+    Attributes
+    ----------
+    dtype
+        Of all bands.
+    nodata
+        The value of pixels without prediction, or None.
+    has_mask
+        Whether a mask inside the file tells them instead.
+    note
+        Which was chosen, and why; empty where nothing was.
+    """
+
+    dtype: np.dtype[Any]
+    nodata: float | None
+    has_mask: bool = False
+    note: str = ""
+
+
+def choose_pixel_type(
+    natural: np.dtype[Any], bands: int, options: IngestOptions, *, leaves_gaps: bool, scan: Callable[[], Extremes]
+) -> PixelType:
+    """The type and nodata value of the output.
+
+    Parameters
+    ----------
+    natural, bands
+        The predictions' own type, and how many bands they have.
+    leaves_gaps
+        Whether pixels will have no prediction: a mask is put back, or patches weren't exported.
+    scan
+        Reads all predictions; called only where the choice depends on their values.
+
+    Raises
+    ------
+    UsageError
+        A nodata value that the type can't hold.
+    """
+    dtype = reduced_dtype(natural, bands, options)
+    extremes: Extremes | None = None
+    if options.argmax or options.threshold is not None:
+        extremes = Extremes()
+        extremes.low, extremes.high = 0, bands - 1 if options.argmax else 1
+    if options.dtype == "auto" and dtype.kind != "f":
+        extremes = extremes or scan()
+        dtype = extremes.smallest_dtype(options.nodata)
+    elif options.dtype not in (None, "auto"):
+        dtype = np.dtype(options.dtype)
+    if options.nodata is not None or not leaves_gaps:
+        check_nodata(options.nodata, dtype)
+        return PixelType(dtype=dtype, nodata=options.nodata)
+    if dtype.kind == "f":
+        return PixelType(dtype=dtype, nodata=np.nan, note="pixels without prediction are NaN")
+    # Scaled values keep off the end of the range that nodata takes.
+    unused = Extremes().unused(dtype) if options.is_quantised else (extremes or scan()).unused(dtype)
+    if unused is None:
+        note = f"pixels without prediction are masked inside the file: {dtype.name} has no value to spare at its ends"
+        return PixelType(dtype=dtype, nodata=None, has_mask=True, note=note)
+    return PixelType(dtype=dtype, nodata=unused, note=f"pixels without prediction are {unused}, which no prediction is")
+
+
+def check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
+    """Refuse a nodata value that ``dtype`` can't hold."""
+    if nodata is None:
+        return
+    if dtype.kind == "f":
+        fits = not np.isfinite(nodata) or abs(nodata) <= float(np.finfo(dtype).max)
+    else:
+        limits = np.iinfo(dtype)
+        fits = bool(np.isfinite(nodata)) and nodata == int(nodata) and limits.min <= nodata <= limits.max
+    if not fits:
+        raise UsageError(f"nodata: {nodata} can't be held by {dtype.name}; give another --nodata or --dtype")

@@ -1,0 +1,264 @@
+"""The raster that an ingest writes: its file, overviews, side file and picture, each whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from geotfr.errors import OutputError, UsageError
+from geotfr.storage import atomic_path
+from geotfr.storage.atomic import atomic_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.grid import GeoBox
+    from geotfr.options import IngestOptions
+    from geotfr.patches.pyramid import Policy
+    from geotfr.pipeline.classes import ClassInfo
+    from geotfr.pipeline.pixel_type import PixelType
+    from geotfr.rasters.sink import GeoTiffSink
+
+__all__ = ["BandStatistics", "RasterOutput", "Samples"]
+
+_SAMPLE_PX = 256
+_SAMPLES = 8
+_SIDE_FILES = (".aux.xml", ".ovr", ".msk")
+
+
+@dataclass(slots=True)
+class Samples:
+    """Corners of some writes, compared with the file when it is reopened."""
+
+    every: int
+    kept: list[tuple[int, int, NDArray[Any]]] = field(default_factory=list)
+    seen: int = 0
+
+    @staticmethod
+    def of(writes: int) -> Samples:
+        """Some of about so many writes."""
+        return Samples(every=max(writes // _SAMPLES, 1))
+
+    def keep(self, row: int, col: int, data: NDArray[Any]) -> None:
+        """Take note of a write, or not."""
+        if self.seen % self.every == 0:
+            self.kept.append((row, col, data[:, :_SAMPLE_PX, :_SAMPLE_PX].copy()))
+        self.seen += 1
+
+
+class BandStatistics:
+    """Least, greatest, mean and deviation of each band's valid pixels, as GDAL keeps them in a file."""
+
+    def __init__(self, bands: int, nodata: float | None) -> None:
+        self._nodata = nodata
+        self._found: list[tuple[float, float]] = [(np.inf, -np.inf)] * bands
+        self._sums = np.zeros((bands, 3))  # count, mean, sum of squared deviations
+        self._pixels = 0
+
+    def add(self, data: NDArray[Any], valid: NDArray[np.bool_] | None) -> None:
+        """Take note of pixels ``(band, row, col)``; ``valid`` (row, col) is the mask, if there is one."""
+        self._pixels += data[0].size
+        for index, band in enumerate(data):
+            known = np.isfinite(band) if band.dtype.kind == "f" else np.ones(band.shape, bool)
+            if self._nodata is not None:
+                known &= band != self._nodata
+            if valid is not None:
+                known &= valid
+            values = band[known].astype(np.float64)
+            if values.size:
+                low, high = self._found[index]
+                self._found[index] = min(low, float(values.min())), max(high, float(values.max()))
+                self._sums[index] = _joined(self._sums[index], values)
+
+    def tags(self) -> list[dict[str, str]]:
+        """GDAL's metadata items of each band; none for a band without valid pixels."""
+        tags = []
+        for (low, high), (count, mean, squares) in zip(self._found, self._sums, strict=True):
+            items = {
+                "STATISTICS_MINIMUM": repr(low),
+                "STATISTICS_MAXIMUM": repr(high),
+                "STATISTICS_MEAN": repr(float(mean)),
+                "STATISTICS_STDDEV": repr(float(np.sqrt(squares / max(count, 1)))),
+                "STATISTICS_VALID_PERCENT": f"{100 * count / max(self._pixels, 1):.4g}",
+            }
+            tags.append(items if count else {})
+        return tags
+
+
+def _joined(sums: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Count, mean and squared deviations of two parts together: no sum of squares that cancels."""
+    count, mean, squares = sums
+    total = count + values.size
+    own = float(values.mean())
+    both = squares + float(((values - own) ** 2).sum()) + (own - mean) ** 2 * count * values.size / total
+    return np.array([total, mean + (own - mean) * values.size / total, both])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RasterOutput:
+    """What the output file is.
+
+    Attributes
+    ----------
+    geobox, names, pixel
+        Grid, band names, and type.
+    options
+        The ingest's.
+    classes
+        Names and colours of values; empty for none.
+    threads
+        Threads that compress.
+    """
+
+    geobox: GeoBox
+    names: tuple[str, ...]
+    pixel: PixelType
+    options: IngestOptions
+    classes: tuple[ClassInfo, ...]
+    threads: int
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """The pyramiding policy of each band, empty if there are no overviews.
+
+        Without a word a COG's classes take the mode and its values the mean.
+
+        Raises
+        ------
+        UsageError
+            A policy for a band that isn't there, or bands without one.
+        """
+        given = dict(self.options.pyramiding)
+        unknown = [name for name in given if name not in (*self.names, "*")]
+        if unknown:
+            raise UsageError(f"pyramiding_policy: no band {unknown[0]!r}; there are {', '.join(self.names)}")
+        if not given and self.options.format == "gtiff":
+            return ()
+        is_classes = bool(self.classes) or self.options.overlap == "vote"
+        default: list[Policy] = ["mode" if is_classes else "mean"] * len(self.names)
+        if self.options.argmax:
+            default[0] = "mode"
+        return tuple(given.get(name, given.get("*", usual)) for name, usual in zip(self.names, default, strict=True))
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the pixels are written to a file of their own first."""
+        return bool(self.policies)
+
+    @property
+    def creation_options(self) -> dict[str, str]:
+        """GDAL's creation options that the user asked for."""
+        options = dict(self.options.creation_options)
+        if self.options.compress is not None:
+            options["COMPRESS"] = self.options.compress.upper()
+            level = "LEVEL" if self.options.format == "cog" else "ZSTD_LEVEL"
+            if self.options.compress == "zstd" and level not in options:
+                options[level] = "1"
+        return options
+
+    @contextlib.contextmanager
+    def written(self, target: Path, *, overwrite: bool) -> Iterator[tuple[Path, Path]]:
+        """(where the pixels go, where the raster comes to be), one path if nothing is staged.
+
+        ``target`` is whole when the block ends well; what lies beside it is removed.
+        """
+        with contextlib.ExitStack() as stack:
+            temporary = stack.enter_context(atomic_path(target, overwrite=overwrite))
+            base = temporary
+            if self.is_staged:
+                base = stack.enter_context(_folder_beside(target)) / "base.tif"
+            yield base, temporary
+        # What described the raster that was replaced.
+        for suffix in _SIDE_FILES:
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{target}{suffix}").unlink()
+        if any(each.name for each in self.classes):
+            with atomic_output(f"{target}.aux.xml", overwrite=True) as file:
+                file.write(self._category_xml().encode())
+
+    def sink(self, path: Path, block_yx: tuple[int, int]) -> GeoTiffSink:
+        """The file that the pixels are written to."""
+        from geotfr.rasters.overviews import STAGE_OPTIONS
+        from geotfr.rasters.sink import GeoTiffSink
+
+        colours = {each.value: each.rgba for each in self.classes if each.rgba is not None}
+        scale, offset = self.options.scale, self.options.offset
+        return GeoTiffSink(
+            path,
+            geobox=self.geobox,
+            dtype=self.pixel.dtype,
+            band_names=self.names,
+            nodata=self.pixel.nodata,
+            creation_options=STAGE_OPTIONS if self.is_staged else self.creation_options,
+            block_yx=block_yx,
+            threads=self.threads,
+            colours=colours if self._takes_colours else None,
+            scale_offset=(1.0 if scale is None else scale, offset or 0.0) if self.options.is_quantised else None,
+        )
+
+    def assemble(self, base: Path, temporary: Path, block_yx: tuple[int, int]) -> None:
+        """Make the raster of the staged pixels, with overviews; nothing to do where none are staged."""
+        if base == temporary:
+            return
+        from geotfr.rasters.cog import cog_options, copy_raster, gtiff_copy_options
+        from geotfr.rasters.overviews import with_overviews, write_levels
+
+        shape = (len(self.names), *self.geobox.shape_yx)
+        common: dict[str, Any] = {"shape": shape, "dtype": self.pixel.dtype, "threads": self.threads}
+        source = with_overviews(base, write_levels(base, self.policies, threads=self.threads))
+        if self.options.format == "cog":
+            copy_raster(source, temporary, driver="COG", options=cog_options(self.creation_options, **common))
+        else:
+            options = gtiff_copy_options(self.creation_options, block_yx=block_yx, **common)
+            copy_raster(source, temporary, driver="GTiff", options=options)
+
+    def check(self, path: Path, samples: Sequence[tuple[int, int, NDArray[Any]]]) -> None:
+        """Reopen the raster and compare it with what was meant."""
+        from geotfr.rasters.sink import check_raster
+
+        check_raster(
+            path,
+            geobox=self.geobox,
+            dtype=self.pixel.dtype,
+            band_names=self.names,
+            nodata=self.pixel.nodata,
+            samples=samples,
+        )
+
+    @property
+    def _takes_colours(self) -> bool:
+        return len(self.names) == 1 and self.pixel.dtype in (np.uint8, np.uint16)
+
+    def _category_xml(self) -> str:
+        """Category names, which a GeoTIFF can't hold: GDAL's side file.
+
+        **Source**: GDAL's PAM files; the place in the list is the value.
+        """
+        names = dict.fromkeys(range(self.classes[-1].value + 1), "")
+        names |= {each.value: each.name for each in self.classes}
+        lines = "".join(f"      <Category>{escape(name)}</Category>\n" for name in names.values())
+        return (
+            '<PAMDataset>\n  <PAMRasterBand band="1">\n    <CategoryNames>\n'
+            f"{lines}    </CategoryNames>\n  </PAMRasterBand>\n</PAMDataset>\n"
+        )
+
+
+@contextlib.contextmanager
+def _folder_beside(target: Path) -> Iterator[Path]:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=".geotfr-", suffix=".tmp", dir=target.parent))
+    except OSError as error:
+        raise OutputError(f"{target}: can't be written: {error.strerror} in its folder") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

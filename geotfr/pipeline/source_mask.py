@@ -1,0 +1,86 @@
+"""The mask of the pixels that the predictions were made from, put back: no data, no prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from geotfr.errors import MissingInputError, UsageError
+from geotfr.grid import Window
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from geotfr.mixer.sets import PredictionSet
+    from geotfr.pipeline.output_grid import OutputGrid
+    from geotfr.rasters.source import RasterSource
+
+__all__ = ["SourceMask"]
+
+FROM_MANIFEST = "manifest"
+
+
+class SourceMask:
+    """Where a raster is valid in all bands, patch by patch; warped onto the output's grid by nearest where need be."""
+
+    def __init__(self, mask_from: str, found: PredictionSet, grid: OutputGrid) -> None:
+        self._grid = grid
+        self._source = _opened(_paths(mask_from, found), grid)
+
+    def patches(self, row: int, column: int, count: int) -> NDArray[np.bool_]:
+        """Validity ``(patch, row, col)`` of ``count`` patches of patch row ``row``; False beyond the grid.
+
+        Raises
+        ------
+        ReadError
+            If the raster can't be read.
+        """
+        height, width = self._grid.patch_yx
+        whole = Window(row=row * height, col=column * width, height=height, width=count * width)
+        inside = whole.clipped(self._grid.geobox.shape_yx)
+        valid = np.zeros((height, count * width), np.bool_)
+        if inside.height and inside.width:
+            shape = inside.height, inside.width
+            pixels = [np.empty(shape, band.dtype) for band in self._source.bands]
+            known = np.empty(shape, np.bool_)
+            self._source.read(inside, pixels, known)
+            valid[: inside.height, : inside.width] = known
+        return valid.reshape(height, count, width).transpose(1, 0, 2)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+
+def _paths(mask_from: str, found: PredictionSet) -> list[str]:
+    if mask_from != FROM_MANIFEST:
+        return [mask_from]
+    manifest = found.manifest
+    if manifest is None:
+        raise UsageError(f"mask_from: no manifest beside {found.mixer_path}; name the raster instead")
+    paths = [found.mixer_path.parent / source.name for source in manifest.sources]
+    for path, source in zip(paths, manifest.sources, strict=True):
+        if not path.is_file():
+            raise MissingInputError(
+                f"{path}: the manifest's source isn't beside it; name where it is: --mask-from FILE"
+            )
+        if path.stat().st_size != source.bytes:
+            raise UsageError(
+                f"mask_from: {path} has {path.stat().st_size} bytes, the manifest's source {source.bytes}: another"
+                " file; name the right one: --mask-from FILE"
+            )
+    return [str(Path(path)) for path in paths]
+
+
+def _opened(paths: list[str], grid: OutputGrid) -> RasterSource:
+    from geotfr.grid.export_grid import GridRequest
+    from geotfr.rasters.request import SourceRequest
+    from geotfr.rasters.source import open_export_source
+
+    rows, cols = grid.geobox.shape_yx
+    request = GridRequest(crs=grid.geobox.crs or None, crs_transform=grid.geobox.affine, dimensions=(cols, rows))
+    return open_export_source(paths, SourceRequest(grid=request))
