@@ -318,7 +318,9 @@ class _Job:
         plan, options = self.plan, self._options
         names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=self._codec.suffix)
         self._check_sources(names)
-        outputs = OutputSet(names.folder, belongs=_belongs(names), overwrite=overwrite, make_folder=not names.name)
+        outputs = OutputSet(
+            names.folder, name=names.name, belongs=_belongs(names), overwrite=overwrite, make_folder=not names.name
+        )
         with (
             outputs,
             raster_env(cache_bytes=plan.strips.gdal_cache_bytes),

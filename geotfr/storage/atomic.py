@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -17,27 +16,17 @@ from typing import TYPE_CHECKING
 
 from geotfr.errors import GeotfrError, OutputError, OutputExistsError
 from geotfr.records.crc import crc32c
+from geotfr.storage.lock import OutputLock, staging_stem
+from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "output_error", "sync_folder"]
+__all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "sync_folder", "temporary_path"]
 
 _MAX_NAME_BYTES = 255
-
-
-def output_error(path: Path | str, error: OSError) -> OutputError:
-    """What to raise for an ``OSError`` met while ``path`` is written."""
-    hint = {
-        errno.ENOSPC: "; free some space and run again",
-        errno.EDQUOT: "; the quota is used up",
-        errno.EFBIG: "; the file size limit (ulimit -f) or the file system allows no larger file",
-        errno.EACCES: "; the folder or file is not writable for this user",
-        errno.EROFS: "; the file system is read-only",
-    }.get(error.errno or 0, "")
-    return OutputError(f"{path}: can't be written: {error.strerror or error}{hint}")
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -70,11 +59,10 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise output_error(path, error) from error
 
 
-def temporary_path(path: Path) -> Path:
-    """A fresh name beside ``path``, hidden and short whatever the length of ``path``'s own; its suffix is kept."""
-    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=6).hexdigest()
-    suffix = path.suffix if len(path.suffix) <= 16 else ""
-    return path.with_name(f".geotfr-{digest}-{secrets.token_hex(4)}.tmp{suffix}")
+def temporary_path(output: Path) -> Path:
+    """A fresh name beside ``output``, hidden and short whatever the length of its own; its suffix is kept."""
+    suffix = output.suffix if len(output.suffix) <= 16 else ""
+    return output.with_name(f"{staging_stem(output)}-{secrets.token_hex(4)}.tmp{suffix}")
 
 
 def sync_folder(folder: Path) -> None:
@@ -107,15 +95,17 @@ class AtomicFile:
     ----------
     path
         The final name.
+    temporary
+        The name until then; a fresh one beside ``path`` by default.
     expected_bytes
         The size that it will have, where that is known; the space is reserved.
     """
 
-    def __init__(self, path: Path, *, expected_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, *, temporary: Path | None = None, expected_bytes: int | None = None) -> None:
         self.path = path
         self.size = 0
         self.crc = 0
-        self._temporary = temporary_path(path)
+        self._temporary = temporary or temporary_path(path)
         self._is_published = False
         self._descriptor = -1
         try:
@@ -192,19 +182,22 @@ def atomic_output(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
     ------
     OutputExistsError
         ``path`` exists and ``overwrite`` is False.
+    LockedError
+        Another process writes it.
     OutputError
         The folder is missing, or a write, the sync, the close or the rename fails.
     """
     path = Path(path)
     check_output(path, overwrite=overwrite)
-    file = AtomicFile(path)
-    try:
-        yield file
-        file.finish()
-        file.publish()
-    finally:
-        file.discard()
-    _sync(path)
+    with OutputLock(path):
+        file = AtomicFile(path)
+        try:
+            yield file
+            file.finish()
+            file.publish()
+        finally:
+            file.discard()
+        _sync(path)
 
 
 @contextlib.contextmanager
@@ -216,27 +209,28 @@ def atomic_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> Ite
     """
     path = Path(path)
     check_output(path, overwrite=overwrite)
-    temporary = temporary_path(path)
-    try:
-        yield temporary
+    with OutputLock(path):
+        temporary = temporary_path(path)
         try:
-            descriptor = os.open(temporary, os.O_RDONLY)
+            yield temporary
             try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.replace(path)
-        except OSError as error:
-            raise output_error(path, error) from error
-    except GeotfrError as error:
-        # The library spoke of the temporary name; the user knows the final one.
-        error.args = (str(error).replace(str(temporary), str(path)), *error.args[1:])
-        raise
-    finally:
-        for leftover in path.parent.glob(f"{temporary.name}*"):
-            with contextlib.suppress(OSError):
-                leftover.unlink()
-    _sync(path)
+                descriptor = os.open(temporary, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                temporary.replace(path)
+            except OSError as error:
+                raise output_error(path, error) from error
+        except GeotfrError as error:
+            # The library spoke of the temporary name; the user knows the final one.
+            error.args = (str(error).replace(str(temporary), str(path)), *error.args[1:])
+            raise
+        finally:
+            for leftover in path.parent.glob(f"{temporary.name}*"):
+                with contextlib.suppress(OSError):
+                    leftover.unlink()
+        _sync(path)
 
 
 def _sync(path: Path) -> None:

@@ -262,7 +262,7 @@ def _write(
     def belongs(name: str) -> bool:
         return shard_name.fullmatch(name) is not None if limits.is_sharded else name == path.name
 
-    with OutputSet(path.parent, belongs=belongs, overwrite=overwrite) as files:
+    with OutputSet(path.parent, name=path.name, belongs=belongs, overwrite=overwrite) as files:
         shards = [_Shard(files.create(), pack())]
         for payload in payloads:
             shard = shards[-1]

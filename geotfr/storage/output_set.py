@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from geotfr.errors import OutputError, OutputExistsError
-from geotfr.storage.atomic import AtomicFile, check_output, output_error, sync_folder
+from geotfr.storage.atomic import AtomicFile, check_output, sync_folder, temporary_path
+from geotfr.storage.lock import OutputLock
+from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +30,8 @@ class OutputSet:
     ----------
     folder
         Where they go. A folder that is missing is made if ``make_folder`` is set and its parent exists.
+    name
+        What the set is called: it is locked by this name.
     belongs
         Whether a file name of the folder is one that this set may have.
     overwrite
@@ -37,12 +41,14 @@ class OutputSet:
     ------
     OutputExistsError
         The folder holds files of the set and ``overwrite`` is False.
+    LockedError
+        Another process writes the set.
     OutputError
         The folder is missing or not writable.
     """
 
     def __init__(
-        self, folder: Path, *, belongs: Callable[[str], bool], overwrite: bool, make_folder: bool = False
+        self, folder: Path, *, name: str, belongs: Callable[[str], bool], overwrite: bool, make_folder: bool = False
     ) -> None:
         self.folder = folder
         self._belongs = belongs
@@ -55,9 +61,13 @@ class OutputSet:
             except OSError as error:
                 raise output_error(folder, error) from error
             self._made_folder = True
+        # A set without a name is the folder's own.
+        self._output = folder / (name or "set")
         check_output(folder / "x", overwrite=True)
+        self._lock = OutputLock(self._output)
         present = self._present()
         if present and not overwrite:
+            self._lock.release()
             raise OutputExistsError(
                 f"{folder / present[0]}: exists already"
                 + (f" with {len(present) - 1} more files of this set" if len(present) > 1 else "")
@@ -72,6 +82,7 @@ class OutputSet:
     ) -> None:
         for file in self._files:
             file.discard()
+        self._lock.release()
         if self._made_folder:
             # Only if nothing was published into it.
             with contextlib.suppress(OSError):
@@ -79,7 +90,11 @@ class OutputSet:
 
     def create(self, *, expected_bytes: int | None = None) -> AtomicFile:
         """A new file of the set, to be written, finished, and named at :meth:`publish`; see :class:`AtomicFile`."""
-        file = AtomicFile(self.folder / f"file {len(self._files)} of the set", expected_bytes=expected_bytes)
+        file = AtomicFile(
+            self.folder / f"file {len(self._files)} of the set",
+            temporary=temporary_path(self._output),
+            expected_bytes=expected_bytes,
+        )
         self._files.append(file)
         return file
 

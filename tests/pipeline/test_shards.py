@@ -29,7 +29,7 @@ def run(folder: Path, sizes: list[int], units: list[int], limit: int, compressor
     """(records, bytes) of each shard when the records come in units of so many."""
     stream = np.random.default_rng(1).integers(0, 4, sum(sizes), np.uint8)
     released = []
-    outputs = OutputSet(folder, belongs=lambda _: False, overwrite=True)
+    outputs = OutputSet(folder, name="set", belongs=lambda _: False, overwrite=True)
     with outputs, ThreadPoolExecutor(2) as pool:
         writer = ShardWriter(outputs, codec(compressor))
         cutter = ShardCutter(

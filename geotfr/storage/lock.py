@@ -1,0 +1,110 @@
+"""One writer for each output: a second one stops before it touches anything.
+
+The lock is held by the process (``flock``), so the lock of a killed process is free at once; what that process left
+under temporary names is removed by the next writer of the same output. File systems without locks work unlocked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import socket
+from pathlib import Path
+from typing import Self
+
+from geotfr.errors import LockedError
+from geotfr.storage.output_error import output_error
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["OutputLock", "staging_stem"]
+
+_UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+def staging_stem(output: Path) -> str:
+    """What the temporary names of an output begin with: hidden, short, and the same for each run."""
+    return f".geotfr-{hashlib.blake2b(os.fsencode(output.name), digest_size=6).hexdigest()}"
+
+
+class OutputLock:
+    """The lock of one output (a file, or a set's prefix); held from creation until :meth:`release`.
+
+    Raises
+    ------
+    LockedError
+        Another process writes the same output; its id and host are told.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+        self._path = output.with_name(f"{staging_stem(output)}.lock")
+        self._descriptor = -1
+        if fcntl is not None:
+            self._acquire()
+        self._remove_leftovers()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others write; a second call does nothing."""
+        if self._descriptor < 0:
+            return
+        descriptor, self._descriptor = self._descriptor, -1
+        # Removed while it is held: who opened the old file finds out and makes a new one.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), self._path.stat()):
+                self._path.unlink()
+        os.close(descriptor)
+
+    def _acquire(self) -> None:
+        while self._descriptor < 0:
+            try:
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise output_error(self._output, error) from error
+            try:
+                if self._hold(descriptor):
+                    self._descriptor = descriptor
+            finally:
+                if self._descriptor < 0:
+                    os.close(descriptor)
+        owner = f"process {os.getpid()} on {socket.gethostname()}\n".encode()
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, owner, 0)
+
+    def _hold(self, descriptor: int) -> bool:
+        """Whether the lock is held now, on the file that has the name; False: look again."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                raise LockedError(
+                    f"{self._output}: {owner} is writing it; wait for it to end, or give another output"
+                ) from error
+            if error.errno in _UNSUPPORTED:
+                return True
+            raise output_error(self._output, error) from error
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _remove_leftovers(self) -> None:
+        """Remove temporary files that a killed writer of this output left."""
+        stem = staging_stem(self._output)
+        with contextlib.suppress(OSError):
+            for entry in self._output.parent.iterdir():
+                if entry.name.startswith(f"{stem}-"):
+                    entry.unlink(missing_ok=True)
