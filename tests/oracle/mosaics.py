@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,3 +50,68 @@ def cut(
         for col in range(left - margin_xy[0], left + patch_xy[0] + margin_xy[0])
     ]
     return np.array(values, array.dtype)
+
+
+def profile(overlap: str, patch: int, margin: int) -> list[float]:
+    """The weights along one side of a block, from the words of the documentation."""
+    side = patch + 2 * margin
+    weights = []
+    for place in range(side):
+        from_edge = min(place, side - 1 - place) + 0.5
+        share = min(1.0, from_edge / (2 * margin)) if margin else 1.0
+        if overlap == "linear":
+            weights.append(share)
+        elif overlap == "cosine":
+            weights.append(math.sin(math.pi * share / 2) ** 2)
+        elif overlap == "gaussian":
+            weights.append(math.exp(-0.5 * ((place + 0.5 - side / 2) / (side / 8)) ** 2))
+        else:
+            weights.append(1.0)
+    return weights
+
+
+def candidates(
+    blocks: np.ndarray, *, patch_xy: tuple[int, int], margin_xy: tuple[int, int], patches_per_row: int
+) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+    """For each pixel (row, col) of the raster, the (block, row, col) places that predict it, blocks in order."""
+    (width, height), (margin_x, margin_y) = patch_xy, margin_xy
+    rows, cols = len(blocks) // patches_per_row * height, patches_per_row * width
+    found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for number in range(len(blocks)):
+        top, left = number // patches_per_row * height - margin_y, number % patches_per_row * width - margin_x
+        for row in range(height + 2 * margin_y):
+            for col in range(width + 2 * margin_x):
+                if 0 <= top + row < rows and 0 <= left + col < cols:
+                    found.setdefault((top + row, left + col), []).append((number, row, col))
+    return found
+
+
+def blend(
+    blocks: np.ndarray, overlap: str, *, patch_xy: tuple[int, int], margin_xy: tuple[int, int], patches_per_row: int
+) -> np.ndarray:
+    """(band, rows, columns) float64 of ``blocks`` (block, band, row, col), pixel by pixel; NaN takes no part."""
+    (width, height), (margin_x, margin_y) = patch_xy, margin_xy
+    along_y, along_x = profile(overlap, height, margin_y), profile(overlap, width, margin_x)
+    bands = blocks.shape[1]
+    out = np.full((bands, len(blocks) // patches_per_row * height, patches_per_row * width), np.nan)
+    places = candidates(blocks, patch_xy=patch_xy, margin_xy=margin_xy, patches_per_row=patches_per_row)
+    for (row, col), sources in places.items():
+        if overlap == "max-probability":
+            whole = [blocks[n, :, y, x] for n, y, x in sources if not np.isnan(blocks[n, :, y, x]).any()]
+            if whole:
+                out[:, row, col] = max(whole, key=lambda pixel: pixel.max())
+            continue
+        own = row // height * patches_per_row + col // width
+        for band in range(bands):
+            votes = [(float(blocks[n, band, y, x]), along_y[y] * along_x[x], n == own) for n, y, x in sources]
+            votes = [vote for vote in votes if not math.isnan(vote[0])]
+            if not votes:
+                continue
+            if overlap == "vote":
+                counts = Counter(value for value, _, _ in votes)
+                preferred = {value for value, _, is_own in votes if is_own}
+                out[band, row, col] = min(counts, key=lambda value: (-counts[value], value not in preferred, value))
+            else:
+                total = sum(weight for _, weight, _ in votes)
+                out[band, row, col] = sum(value * weight for value, weight, _ in votes) / total
+    return out

@@ -49,3 +49,31 @@ def write_set(
     mixer = folder / "scene-mixer.json"
     mixer.write_text(wire.mixer_text(place[1], place[0][:6], patch, per_row, len(payloads)))
     return mixer, paths
+
+
+def write_blocks(
+    folder: Path,
+    features: dict[str, np.ndarray],
+    *,
+    patch: tuple[int, int],
+    per_row: int,
+    shards: int = 1,
+    place: tuple[Affine, str] = (NORTH_UP, "EPSG:32618"),
+) -> tuple[Path, list[Path]]:
+    """Mixer and shards of records whose features hold ``(record, ...)`` arrays as they are, by the kind of dtype."""
+    count = len(next(iter(features.values())))
+    payloads = [wire.example([(name, _feature(values[n])) for name, values in features.items()]) for n in range(count)]
+    per_shard = -(-count // shards)
+    paths = [
+        wire.write_shard(folder / f"pred-{index:05d}.tfrecord", payloads[index * per_shard : (index + 1) * per_shard])
+        for index in range(-(-count // per_shard))
+    ]
+    mixer = folder / "scene-mixer.json"
+    mixer.write_text(wire.mixer_text(place[1], place[0][:6], patch, per_row, count))
+    return mixer, paths
+
+
+def _feature(values: np.ndarray) -> bytes:
+    if values.dtype == np.uint8:
+        return wire.bytes_feature([values.tobytes()])
+    return (wire.int64_feature if values.dtype.kind == "i" else wire.float_feature)(values.ravel())
