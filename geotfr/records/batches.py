@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from geotfr.records.columns import FeatureValues
     from geotfr.records.faults import ReadReport
     from geotfr.records.framing import BadRecord, Block, RecordBlocks
+    from geotfr.records.wire import FeaturePlace
 
 __all__ = ["SMALL_RECORD_BYTES", "BatchDecoder", "FeatureBatch"]
 
@@ -36,6 +37,9 @@ MAX_LAYOUTS = 8
 
 MAX_LAYOUTS_IN_ALL = 1024
 """Layouts kept for all sizes together, before all are forgotten."""
+
+MOST_FAILURES = 16
+"""Records of one size that couldn't be mapped before it is no longer tried."""
 
 WORTH_A_TEMPLATE = 64
 """Records that have to be there before the tables of a template are made."""
@@ -54,7 +58,8 @@ class FeatureBatch:
     offsets
         ``(n,) int64``: where each starts, in bytes of the uncompressed stream.
     features
-        key -> values, in the records' own order of keys: float32 ``(n, length)``; int64 ``(n, length)``; uint8
+        key -> values, in the records' own order of keys (where protobuf has to decode, that of the first record
+        with these keys): float32 ``(n, length)``; int64 ``(n, length)``; uint8
         ``(n, length)`` for bytes features of one value; a list of n tuples for bytes features of another number of
         values; None for features that hold no list. Arrays may be strided, not aligned, read-only and views of a
         buffer: they are valid until the next batch.
@@ -93,6 +98,8 @@ class BatchDecoder:
         self._report = report
         self._layouts: dict[int, list[RecordLayout]] = {}
         self._kept = 0
+        self._failures: dict[int, int] = {}
+        self._orders: dict[frozenset[str], list[str]] = {}
         self._refused: dict[int, GeotfrError] = {}
 
     def batches(self, block: Block) -> Iterator[FeatureBatch]:
@@ -159,11 +166,12 @@ class BatchDecoder:
         while len(index):
             layout = next(known, None)
             if layout is None:
-                layout = self._learn(rows[0], layouts, len(index))
-            if layout is None:
-                yield from self._decoded(block, rows[:1], index[:1])
-                rows, index = rows[1:], index[1:]
-                continue
+                places = self._mapped(rows[0])
+                if places is None or len(layouts) >= MAX_LAYOUTS:
+                    yield from self._alone(block, places, rows[:1], index[:1])
+                    rows, index = rows[1:], index[1:]
+                    continue
+                layout = self._learned(RecordLayout(places, rows[0]), layouts, rows)
             good = layout.matches(rows, is_proven=is_proven)
             # A proof is one of the first layout.
             is_proven = False
@@ -174,14 +182,18 @@ class BatchDecoder:
                 yield from self._laid_out(block, layout, rows[good], index[good])
                 rows, index = rows[~good], index[~good]
 
-    def _learn(self, payload: NDArray[np.uint8], layouts: list[RecordLayout], count: int) -> RecordLayout | None:
-        """The layout of ``payload``, kept in ``layouts``; None if it can't be mapped or there are too many."""
-        if len(layouts) >= MAX_LAYOUTS:
-            return None
-        places = map_example(payload.data)
+    def _mapped(self, payload: NDArray[np.uint8]) -> tuple[FeaturePlace, ...] | None:
+        """The places of the features; None, without a look, where payloads of this size never could be mapped."""
+        failures = self._failures.get(len(payload), 0)
+        places = map_example(payload.data) if failures < MOST_FAILURES else None
         if places is None:
-            return None
-        layout = RecordLayout(places, payload)
+            if len(self._failures) > MAX_LAYOUTS_IN_ALL:
+                self._failures.clear()
+            self._failures[len(payload)] = failures + 1
+        return places
+
+    def _learned(self, layout: RecordLayout, layouts: list[RecordLayout], rows: NDArray[np.uint8]) -> RecordLayout:
+        """``layout``, that of the first of ``rows``, kept in ``layouts`` for later."""
         self._kept += 1
         if self._kept > MAX_LAYOUTS_IN_ALL:
             # A file whose records are all different gains nothing from what was learned.
@@ -189,10 +201,10 @@ class BatchDecoder:
             self._layouts.clear()
             self._blocks.templates.clear()
             return layout
-        if not layouts and count >= WORTH_A_TEMPLATE:
-            crc = layout.row_crc(payload)
+        if not layouts and len(rows) >= WORTH_A_TEMPLATE:
+            crc = layout.row_crc(rows[0])
             if crc is not None:
-                self._blocks.templates[len(payload) + FRAME_BYTES] = crc
+                self._blocks.templates[rows.shape[1] + FRAME_BYTES] = crc
         layouts.append(layout)
         return layout
 
@@ -210,14 +222,19 @@ class BatchDecoder:
         else:
             yield from found
 
-    def _decoded(self, block: Block, row: NDArray[np.uint8], index: NDArray[np.int64]) -> Iterator[Columns]:
-        payload = row[0].tobytes()
-        places = map_example(payload)
+    def _alone(
+        self,
+        block: Block,
+        places: tuple[FeaturePlace, ...] | None,
+        row: NDArray[np.uint8],
+        index: NDArray[np.int64],
+    ) -> Iterator[Columns]:
+        """The columns of one record; ``places`` is None where it couldn't be mapped."""
+        if places is not None:
+            yield from self._laid_out(block, RecordLayout(places, row[0]), row, index)
+            return
         try:
-            if places is None:
-                yield decode_example(payload, index, self._names, self._growth_limit)
-            else:
-                yield from RecordLayout(places, row[0]).columns(row, index, self._names, self._growth_limit)
+            yield decode_example(row[0].tobytes(), index, self._names, self._growth_limit, self._orders)
         except (DecodingError, GrowthError) as error:
             self._refuse(block, int(index[0]), error)
 

@@ -31,6 +31,9 @@ __all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_ex
 TEMPLATE_PAYLOAD_BYTES = 1024
 """Longer payloads are checked as fast by a call each."""
 
+MOST_ORDERS = 1024
+"""Sets of keys whose order is kept."""
+
 PROTOBUF_GROWTH = 28
 """Measured: what a hostile list of empty values grows to in memory for each byte of it, protobuf's array (which
 doubles) and Python's values together."""
@@ -180,11 +183,16 @@ def _values(rows: NDArray[np.uint8], place: FeaturePlace) -> FeatureValues:
 
 
 def decode_example(
-    payload: bytes, index: NDArray[np.int64], names: Collection[str] | None, growth_limit: int
+    payload: bytes,
+    index: NDArray[np.int64],
+    names: Collection[str] | None,
+    growth_limit: int,
+    orders: dict[frozenset[str], list[str]] | None = None,
 ) -> Columns:
-    """The features of any one Example, by protobuf; ``index`` has one element.
+    """The features of any one Example, by protobuf, whose maps have no order.
 
-    Raises DecodingError for what is no Example, GrowthError.
+    ``index`` has one element. ``orders`` keeps the order of keys of the first record that has them, for those to
+    come. Raises DecodingError for what is no Example, GrowthError.
     """
     from google.protobuf.message import DecodeError
 
@@ -196,10 +204,16 @@ def decode_example(
         found = cast("Any", example_class().FromString(payload)).features.feature
     except DecodeError as error:
         raise DecodingError("the payload is no tf.train.Example") from error
+    keys = frozenset(found)
+    orders = {} if orders is None else orders
+    if keys not in orders:
+        if len(orders) >= MOST_ORDERS:
+            orders.clear()
+        # protobuf drops an entry that has unknown fields.
+        orders[keys] = [key for key in feature_keys(payload) if key in keys]
     features: dict[str, FeatureValues] = {}
-    for key in feature_keys(payload):
-        # protobuf drops an entry that has unknown fields, and makes a key that is asked for.
-        if key not in found or (names is not None and key not in names):
+    for key in orders[keys]:
+        if names is not None and key not in names:
             continue
         feature = found[key]
         kind = feature.WhichOneof("kind")

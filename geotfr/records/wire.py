@@ -32,6 +32,7 @@ MAX_LIST_VALUES = 4096
 
 _KINDS = {1: Kind.BYTES, 2: Kind.FLOAT, 3: Kind.INT64}
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_KEY_TAG = 1 << 3 | _LENGTH
 _VARINT_CHUNK_BYTES = 256 << 10
 
 
@@ -82,9 +83,16 @@ def map_example(payload: ByteSource) -> tuple[FeaturePlace, ...] | None:
 
 
 def _map_entry(data: ByteSource, start: int, stop: int) -> FeaturePlace:
-    start, key_stop = _field(data, start, stop, 1)
-    key = str(data[start:key_stop], "utf-8")
-    start = _only_field(data, key_stop, stop, 2)
+    """The feature of one map entry: its key and its value once each, in either order."""
+    number = 1 if start < stop and data[start] == _KEY_TAG else 2
+    first, first_stop = _field(data, start, stop, number)
+    second = _only_field(data, first_stop, stop, 3 - number)
+    if number == 1:
+        return _map_feature(str(data[first:first_stop], "utf-8"), data, second, stop)
+    return _map_feature(str(data[second:stop], "utf-8"), data, first, first_stop)
+
+
+def _map_feature(key: str, data: ByteSource, start: int, stop: int) -> FeaturePlace:
     if start == stop:
         return FeaturePlace(key, None, ())
     kind = _KINDS.get(data[start] >> 3)
@@ -104,7 +112,8 @@ def _map_entry(data: ByteSource, start: int, stop: int) -> FeaturePlace:
         return FeaturePlace(key, kind, tuple(spans))
     start = _only_field(data, start, stop, 1)
     # An empty chunk is legal and hardly written; a float that is cut is not, and protobuf says so.
-    if start == stop or (kind is Kind.FLOAT and (stop - start) % 4) or (kind is Kind.INT64 and data[stop - 1] > 0x7F):
+    is_float_cut = kind is Kind.FLOAT and (stop - start) % 4
+    if start == stop or is_float_cut or (kind is Kind.INT64 and data[stop - 1] > 0x7F):
         raise _NotMappedError
     return FeaturePlace(key, kind, ((start, stop),))
 
@@ -129,6 +138,9 @@ def _field(data: ByteSource, start: int, stop: int, number: int) -> tuple[int, i
 
 def _varint(data: ByteSource, start: int, stop: int) -> tuple[int, int]:
     """The varint at ``start`` and where it ends."""
+    if start < stop and data[start] < 0x80:
+        # Most are one byte, and this is called more than anything else.
+        return data[start], start + 1
     value = shift = 0
     for place in range(start, min(stop, start + 10)):
         byte = data[place]
