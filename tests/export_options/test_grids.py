@@ -235,7 +235,7 @@ def test_sources_on_other_grids_come_onto_the_firsts_by_nearest_each_with_its_ow
     fine = write_raster(
         tmp_path / "fine.tif",
         numbered(1, 16, 20, "uint8"),
-        transform=NORTH_UP @ Affine.translation(0.7, 0.7) @ Affine.scale(0.3, 0.3),
+        transform=NORTH_UP @ Affine.translation(0.65, 0.65) @ Affine.scale(0.3, 0.3),
         nodata=7,
     )
     for mode in ("pixel", "band"):

@@ -176,6 +176,12 @@ def test_unscale_gives_physical_values_as_float32_and_masks_before(
     assert raw == {"b1": [1, 9, 3, 4]}
 
 
+def test_unscale_makes_a_band_without_scale_float32_too(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", np.array([[1, 0], [3, 4]], "uint8"), nodata=0)
+    values = exported(source, tmp_path / "out", unscale=True, feature_kinds="native", default_value=-8)
+    assert values == {"b1": [1.0, -8.0, 3.0, 4.0]}
+
+
 def test_a_scaled_value_that_equals_nodata_is_valid(tmp_path: Path) -> None:
     source = write_raster(tmp_path / "scene.tif", np.array([[7, 6], [5, 4]], "int16"), nodata=7, offsets=[1])
     assert exported(source, tmp_path / "out", unscale=True) == {"b1": [9, 7, 6, 5]}

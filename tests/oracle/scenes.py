@@ -128,7 +128,10 @@ def _layers(path: Path, options: Options, *, stacked: bool) -> list[_Layer]:
                 if options.unscale:
                     scale, offset = source.scales[number - 1], source.offsets[number - 1]
                     with np.errstate(over="ignore", invalid="ignore"):
-                        pixels = (pixels.astype("float64") * scale + offset).astype("float32")
+                        # A band that has neither keeps its values, -0 too.
+                        if (scale, offset) != (1, 0):
+                            pixels = pixels.astype("float64") * scale + offset
+                        pixels = pixels.astype("float32")
                 layers.append(
                     _Layer(
                         path=path,
