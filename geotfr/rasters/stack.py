@@ -258,6 +258,8 @@ def _distinct_parts(bands: tuple[SourceBand, ...]) -> tuple[SourceBand, ...]:
 
 
 def _with_nodata(bands: tuple[SourceBand, ...], nodata: str | float, warnings: list[str]) -> tuple[SourceBand, ...]:
+    if nodata == "none":
+        return tuple(replace(band, nodata=()) for band in bands)
     try:
         changed = tuple(
             band if band.dtype.kind == "c" else replace(band, nodata=nodata_in(band.dtype, nodata)) for band in bands

@@ -209,29 +209,31 @@ class WarpedLayer:
         else:
             safe_open(path, allow_drivers=self._allow_drivers).close()
         threads = self._threads if self._file.is_worth_threads else 1
-        source = self._open.enter_context(
-            rasterio.open(view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT")
+        source = rasterio.open(
+            view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT"
         )
+        # Not entered as a context: that would bind it to this thread, and another one may close it.
+        self._open.callback(source.close)
         rows, cols = self._grid.shape_yx
         options: dict[str, str] = {"NUM_THREADS": str(self._threads), "UNIFIED_SRC_NODATA": "NO"}
         if self._resampling in ("bilinear", "cubic"):
             options |= {"XSCALE": repr(self._scale_xy[0]), "YSCALE": repr(self._scale_xy[1])}
-        self._warps[place] = self._open.enter_context(
-            WarpedVRT(
-                source,
-                crs=CRS.from_wkt(crs_wkt(self._grid.crs)),
-                transform=Affine(*self._grid.affine),
-                height=rows,
-                width=cols,
-                resampling=GdalResampling[self._resampling],
-                src_nodata=group.nodata,
-                nodata=group.nodata,
-                add_alpha=group.nodata is None,
-                warp_mem_limit=WARP_MIB,
-                **options,
-            )
+        warp = WarpedVRT(
+            source,
+            crs=CRS.from_wkt(crs_wkt(self._grid.crs)),
+            transform=Affine(*self._grid.affine),
+            height=rows,
+            width=cols,
+            resampling=GdalResampling[self._resampling],
+            src_nodata=group.nodata,
+            nodata=group.nodata,
+            add_alpha=group.nodata is None,
+            warp_mem_limit=WARP_MIB,
+            **options,
         )
-        return self._warps[place]
+        self._open.callback(warp.close)
+        self._warps[place] = warp
+        return warp
 
 
 def _groups(bands: Sequence[SourceBand], file: SourceFile, resampling: Resampling) -> tuple[_Group, ...]:

@@ -39,7 +39,7 @@ GDAL_TYPES = {
 
 
 def view(file: SourceFile, bands: Sequence[SourceBand], *, path: str, nodata: float | None, threads: int) -> str:
-    """A VRT's text of ``bands`` of ``file``, which all have one type.
+    """A VRT's text of ``bands`` of ``file``, which all have one type and nodata.
 
     Parameters
     ----------
@@ -51,25 +51,21 @@ def view(file: SourceFile, bands: Sequence[SourceBand], *, path: str, nodata: fl
     threads
         Threads that decode blocks.
     """
-    masks = _masks(file, bands)
-    inner = _Source(path, file.geobox.shape_yx, threads)
+    grid, source = file.geobox, _Source(path, file.geobox.shape_yx, threads)
     indexes = [band.index for band in bands]
-    if masks and nodata is not None:
-        # First the mask alone, so that nodata doesn't hide it; then masked pixels turn into nodata.
-        text = _dataset(
-            file.geobox, [_raw(inner, band, number) for number, band in enumerate(bands, 1)], _mask(inner, masks)
-        )
-        inner = _Source(text, file.geobox.shape_yx, 1)
-        indexes = list(range(1, len(bands) + 1))
-        masks = []
-        folded = "<UseMaskBand>true</UseMaskBand>"
-    else:
-        folded = ""
-    shown = [
-        _band(inner, band, number, index, nodata, folded)
-        for number, (band, index) in enumerate(zip(bands, indexes, strict=True), 1)
-    ]
-    return _dataset(file.geobox, shown, _mask(inner, masks))
+    masks = _masks(file, bands)
+    if nodata is None:
+        return _dataset(grid, _bands(source, bands, indexes), _mask(source, masks))
+    if masks:
+        # One step at a time: nodata hides a mask band, and a source of a VRT leaves out by one rule.
+        shown = _dataset(grid, _bands(source, bands, indexes), _mask(source, masks))
+        source, indexes = _Source(shown, grid.shape_yx, 1), list(range(1, len(bands) + 1))
+        shown = _dataset(grid, _bands(source, bands, indexes, nodata, "<UseMaskBand>true</UseMaskBand>"), "")
+        source = _Source(shown, grid.shape_yx, 1)
+    own = bands[0].nodata
+    # A float band's own nodata becomes NaN, which is masked as well.
+    rule = f"<NODATA>{own[0]!r}</NODATA>" if own and bands[0].file_dtype.kind == "f" else ""
+    return _dataset(grid, _bands(source, bands, indexes, nodata, rule), "")
 
 
 def empty_view(geobox: GeoBox) -> str:
@@ -91,9 +87,9 @@ class _Source:
         """Band ``band`` as it is."""
         return f"<SimpleSource>{self._head}<SourceBand>{band}</SourceBand>{self._tail}</SimpleSource>"
 
-    def masked(self, band: str, rules: str) -> str:
-        """Band ``band`` but for the pixels that ``rules`` leave out."""
-        return f"<ComplexSource>{self._head}<SourceBand>{band}</SourceBand>{self._tail}{rules}</ComplexSource>"
+    def masked(self, band: str, rule: str) -> str:
+        """Band ``band`` but for the pixels that ``rule`` leaves out."""
+        return f"<ComplexSource>{self._head}<SourceBand>{band}</SourceBand>{self._tail}{rule}</ComplexSource>"
 
 
 def _masks(file: SourceFile, bands: Sequence[SourceBand]) -> list[str]:
@@ -120,18 +116,17 @@ def _mask(source: _Source, masks: Sequence[str]) -> str:
     )
 
 
-def _raw(source: _Source, band: SourceBand, number: int) -> str:
-    return f'<VRTRasterBand dataType="{_type(band)}" band="{number}">{source.simple(str(band.index))}</VRTRasterBand>'
-
-
-def _band(source: _Source, band: SourceBand, number: int, index: int, nodata: float | None, folded: str) -> str:
-    rules = folded
-    # A float band's own nodata becomes NaN, which is masked as well.
-    if band.file_dtype.kind == "f" and band.nodata:
-        rules += f"<NODATA>{band.nodata[0]!r}</NODATA>"
-    pixels = source.masked(str(index), rules) if rules else source.simple(str(index))
+def _bands(
+    source: _Source, bands: Sequence[SourceBand], indexes: Sequence[int], nodata: float | None = None, rule: str = ""
+) -> list[str]:
+    """Bands ``indexes`` of ``source``, pixels that ``rule`` leaves out being ``nodata``."""
     value = "" if nodata is None else f"<NoDataValue>{nodata!r}</NoDataValue>"
-    return f'<VRTRasterBand dataType="{_type(band)}" band="{number}">{value}{pixels}</VRTRasterBand>'
+    kind = GDAL_TYPES[bands[0].file_dtype.name]
+    return [
+        f'<VRTRasterBand dataType="{kind}" band="{number}">{value}'
+        f"{source.masked(str(index), rule) if rule else source.simple(str(index))}</VRTRasterBand>"
+        for number, index in enumerate(indexes, 1)
+    ]
 
 
 def _dataset(geobox: GeoBox, bands: Sequence[str], mask: str) -> str:
@@ -141,7 +136,3 @@ def _dataset(geobox: GeoBox, bands: Sequence[str], mask: str) -> str:
         f'<VRTDataset rasterXSize="{cols}" rasterYSize="{rows}"><SRS>{escape(crs_wkt(geobox.crs))}</SRS>'
         f"<GeoTransform>{c!r},{a!r},{b!r},{f!r},{d!r},{e!r}</GeoTransform>{''.join(bands)}{mask}</VRTDataset>"
     )
-
-
-def _type(band: SourceBand) -> str:
-    return GDAL_TYPES[band.file_dtype.name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import Transformer
 from rasterio.features import geometry_mask
@@ -86,6 +86,7 @@ def test_without_options_the_grid_is_the_sources(source: GeoBox) -> None:
 
 
 @pytest.mark.parametrize("source", [UTM, SOUTH_UP, ROTATED], ids=["north-up", "south-up", "rotated"])
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_region_alone_cuts_the_sources_own_pixels_outwards(source: GeoBox, data: st.DataObject) -> None:
     rows, cols = source.shape_yx
@@ -135,6 +136,7 @@ def test_a_region_outside_the_raster_is_an_input_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("crs", ["EPSG:2193", "EPSG:3006", "EPSG:32633"])
+@settings(deadline=None)
 @given(data=st.data())
 def test_case_20_a_region_in_longitude_and_latitude_covers_its_point(crs: str, data: st.DataObject) -> None:
     origin = (1570000.0, 5180000.0) if crs == "EPSG:2193" else (500000.0, 6600000.0)
@@ -151,6 +153,7 @@ def test_case_20_a_region_in_longitude_and_latitude_covers_its_point(crs: str, d
     assert max(found.shape_yx) <= 2
 
 
+@settings(deadline=None)
 @given(scale=st.floats(0.5, 500), crs=st.sampled_from(["EPSG:32633", "EPSG:4326", "EPSG:3857", "EPSG:2263"]))
 def test_with_scale_the_origin_is_a_multiple_of_the_pixel(scale: float, crs: str) -> None:
     if crs == "EPSG:2263":  # US survey feet, New York
@@ -307,6 +310,7 @@ def test_a_grid_without_end_is_refused() -> None:
         grid_of(scale=1e-6)
 
 
+@settings(deadline=None)
 @given(
     rows=st.integers(-50, 50),
     cols=st.integers(-50, 50),

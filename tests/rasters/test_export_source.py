@@ -44,7 +44,7 @@ def test_without_options_every_pixel_is_the_files(numbers: Path) -> None:
         assert source.block_shape_yx == (16, 16)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_region_cuts_pixels_and_masks_beyond_the_raster(numbers: Path, data: st.DataObject) -> None:
     row, col = data.draw(st.integers(-9, 28)), data.draw(st.integers(-9, 38))
