@@ -63,6 +63,51 @@ def test_float_is_the_default_and_writes_every_type_as_a_float_list(dtype: str, 
 
 
 @pytest.mark.parametrize("dtype", [name for name, kind in KINDS.items() if kind is int])
+@pytest.mark.parametrize(
+    ("dtypes", "kind"),
+    [
+        (("uint8", "uint8"), "bytes"),
+        (("uint8", "int8"), "int64"),
+        (("int16", "uint64"), "int64"),
+        (("int64", "uint32"), "int64"),
+        (("uint8", "float32"), "float"),
+        (("int64", "float64"), "float"),
+    ],
+)
+def test_an_array_band_takes_the_furthest_kind_of_its_elements(
+    dtypes: tuple[str, str], kind: str, tmp_path: Path
+) -> None:
+    paths = [
+        write_raster(tmp_path / f"{place}.tif", np.array([[value]], dtype))
+        for place, (dtype, value) in enumerate(zip(dtypes, (7, 100), strict=True))
+    ]
+    options = Options(patch=(1, 1), native=True, arrays={"t": [(path, 1) for path in paths]}, depths={"t": 2})
+    out = tmp_path / "out"
+    out.mkdir()
+    geotfr.export_image(paths[0], out / "set", **options.keywords())
+    values = only_values(out, "t")
+    assert values == ([bytes([7, 100])] if kind == "bytes" else [7, 100])
+    assert all(type(value) is {"bytes": bytes, "int64": int, "float": float}[kind] for value in values)
+    assert_export(out, expected_export(paths[:1], options, name="set"))
+
+
+def test_large_integers_of_two_types_stay_exact_in_one_array(tmp_path: Path) -> None:
+    paths = [
+        write_raster(tmp_path / f"{dtype}.tif", np.array([[value]], dtype))
+        for dtype, value in (("int64", -(2**63) + 1), ("uint64", 2**63 - 1))
+    ]
+    geotfr.export_image(
+        paths[0],
+        tmp_path / "set",
+        patch_dimensions=1,
+        feature_kinds="native",
+        array_bands={"t": f"{paths[0]}:1,{paths[1]}:1"},
+        tensor_depths="t=2",
+    )
+    (record,) = wire.read_shard(tmp_path / "set.tfrecord.gz")
+    assert record["t"].tolist() == [-(2**63) + 1, 2**63 - 1]
+
+
 def test_the_extremes_of_each_integer_type_are_exact_in_native(dtype: str, tmp_path: Path) -> None:
     info = np.iinfo(dtype)
     largest = min(info.max, 2**63 - 1)
