@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.export import ExportResult, export_image, plan_export
     from geotfr.pipeline.export_table import ExportTableResult, export_table
     from geotfr.pipeline.ingest import IngestResult, ingest_predictions
+    from geotfr.pipeline.ingest_table import IngestTableResult, ingest_table
     from geotfr.pipeline.plan import ExportPlan
     from geotfr.records.parse.example import parse_example, parse_single_example
     from geotfr.records.parse.infer import infer_features, infer_sequence_features, patch_features
@@ -61,6 +62,7 @@ __all__ = [
     "FixedLenSequenceFeature",
     "GeotfrError",
     "IngestResult",
+    "IngestTableResult",
     "InputError",
     "LimitError",
     "LockedError",
@@ -83,6 +85,7 @@ __all__ = [
     "infer_features",
     "infer_sequence_features",
     "ingest_predictions",
+    "ingest_table",
     "inspect",
     "parse_example",
     "parse_sequence_example",
@@ -125,6 +128,7 @@ _ROOMS = {
     "geotfr.pipeline.export": ("ExportResult", "export_image", "plan_export"),
     "geotfr.pipeline.export_table": ("ExportTableResult", "export_table"),
     "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),
+    "geotfr.pipeline.ingest_table": ("IngestTableResult", "ingest_table"),
     "geotfr.pipeline.plan": ("ExportPlan",),
     "geotfr.records.parse.example": ("parse_example", "parse_single_example"),
     "geotfr.records.parse.infer": ("infer_features", "infer_sequence_features", "patch_features"),

@@ -25,6 +25,7 @@ COMMANDS = {
     "export": ("export", "Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine does."),
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
     "export-table": ("export_table", "Write a table's rows as TFRecord, as Earth Engine does."),
+    "ingest-table": ("ingest_table", "Turn TFRecords of Examples into a table."),
     "inspect": ("inspect", "Tell what TFRecord files hold."),
     "verify": ("verify", "Check TFRecord files: framing, checksums, lengths, counts, digests."),
     "repair": ("repair", "Save the whole records of a damaged file into a new one."),

@@ -213,7 +213,9 @@ def write_table_records(
     coding = codec(compressor)
     names = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix=coding.suffix)
     threads = resolve_workers(workers, os.cpu_count() or 1)
-    outputs = OutputSet(names.folder, name=names.name, belongs=names.is_of_set, overwrite=overwrite, make_folder=not names.name)
+    outputs = OutputSet(
+        names.folder, name=names.name, belongs=names.is_of_set, overwrite=overwrite, make_folder=not names.name
+    )
     table = plan.table
     with outputs, progress_bar(progress, total_patches=table.rows or 0, what="export") as report:
         writer = ShardWriter(outputs, coding)

@@ -1,0 +1,367 @@
+"""Tables written: GeoPackage, GeoJSON, FlatGeobuf, GeoParquet, CSV, and frames.
+
+Batches pass one at a time. The caller gives a path or an open file, and names the file when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from geotfr.errors import GeotfrError, OutputError, UsageError
+from geotfr.grid.crs import crs_wkt
+from geotfr.vectors.columns import splits_of
+from geotfr.vectors.extra import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import Buffer
+
+__all__ = ["ByteSink", "TableShape", "is_vector_name", "needs_path", "to_frame", "write_table"]
+
+_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON", ".fgb": "FlatGeobuf"}
+_PARQUET = (".parquet", ".geoparquet")
+_OPTIONS: dict[str, dict[str, str]] = {
+    "GPKG": {},
+    # 15 decimals: a coordinate reads back equal.
+    "GeoJSON": {"COORDINATE_PRECISION": "15", "WRITE_NAME": "NO"},
+    # Its index would put the rows in another order, and takes no null geometry.
+    "FlatGeobuf": {"SPATIAL_INDEX": "NO"},
+}
+_MAX_PARQUET_GROUP_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShape:
+    """What a table to be written is.
+
+    Attributes
+    ----------
+    schema
+        pyarrow schema of the batches.
+    geometry
+        The column of WKB, or None.
+    is_points
+        Whether all geometries are points.
+    crs
+        CRS of the geometries; empty for none.
+    """
+
+    schema: Any
+    geometry: str | None
+    is_points: bool
+    crs: str
+
+
+class ByteSink(Protocol):
+    """An open file: what pyarrow writes goes there."""
+
+    size: int
+
+    def write(self, data: Buffer) -> None:
+        """Append ``data``."""
+        ...
+
+
+def is_vector_name(path: str | Path) -> bool:
+    """Whether a file of that name can be written as a table.
+
+    >>> is_vector_name("a.gpkg"), is_vector_name("training/plots")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in (*_DRIVERS, *_PARQUET, ".csv")
+
+
+def needs_path(path: Path) -> bool:
+    """Whether the format of that name is written by GDAL, which takes no open file.
+
+    Raises
+    ------
+    UsageError
+        A suffix that isn't known.
+    """
+    if not is_vector_name(path):
+        raise UsageError(f"{path}: no format is known by its suffix; use .gpkg, .geojson, .fgb, .parquet or .csv")
+    return path.suffix.lower() in _DRIVERS
+
+
+def write_table(
+    target: Path | ByteSink, shape: TableShape, batches: Iterable[Any], *, name: Path, on_batch: Callable[[int], None]
+) -> tuple[str, ...]:
+    """Write ``batches`` in the format of the suffix of ``name``; the columns written, in order.
+
+    Parameters
+    ----------
+    target
+        The path to write to if :func:`needs_path` says so, else an open file.
+    name
+        The output's final name.
+    on_batch
+        Gets the rows of each batch.
+
+    Raises
+    ------
+    UsageError
+        Values that the format can't hold.
+    OutputError
+        The file can't be written.
+    """
+    suffix = name.suffix.lower()
+    _check_types(name, shape)
+    shape, fit = _fitted(name, shape)
+    failed: list[GeotfrError] = []
+
+    def counted() -> Iterator[Any]:
+        try:
+            for batch in batches:
+                on_batch(batch.num_rows)
+                yield fit(batch)
+        except GeotfrError as error:
+            # Arrow's streams carry the text of an error only.
+            failed.append(error)
+            raise
+
+    with _told(name, failed):
+        if isinstance(target, Path):
+            _write_ogr(target, name.stem, _DRIVERS[suffix], shape, counted())
+        elif suffix == ".csv":
+            _write_csv(target, shape, counted())
+        else:
+            _write_parquet(target, shape, counted())
+    return tuple(shape.schema.names)
+
+
+def to_frame(shape: TableShape, batches: Iterable[Any]) -> Any:
+    """The whole table as a frame: of geopandas where there are geometries, else of pandas."""
+    pa = load("pyarrow")
+    pandas = load("pandas")
+    table = pa.Table.from_batches(list(batches), schema=shape.schema)
+    if shape.geometry is None:
+        return table.to_pandas()
+    geopandas = load("geopandas")
+    wkb = table[shape.geometry].to_pandas()
+    frame = table.drop_columns([shape.geometry]).to_pandas()
+    series = geopandas.GeoSeries.from_wkb(pandas.Series(wkb, dtype=object), crs=crs_wkt(shape.crs) or None)
+    return geopandas.GeoDataFrame(frame, geometry=series)
+
+
+def _check_types(path: Path, shape: TableShape) -> None:
+    types = load("pyarrow").types
+    suffix = path.suffix.lower()
+    for column in shape.schema:
+        if column.name == shape.geometry:
+            continue
+        if types.is_binary(column.type) and suffix in (".csv", ".geojson", ".json"):
+            raise UsageError(
+                f"{path}: column {column.name!r} holds bytes that aren't text; use .gpkg, .fgb or .parquet"
+            )
+
+
+def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any]]:
+    """``shape`` as the format can hold it, and what makes its batches of the table's.
+
+    Parquet has arrays of any form. GeoJSON has flat lists. Elsewhere an array of known length becomes the columns
+    ``name_0``, ``name_1``, ...
+    """
+    pa = load("pyarrow")
+    suffix = path.suffix.lower()
+    if suffix in _PARQUET:
+        return shape, lambda batch: batch
+    is_ogr = suffix != ".csv"
+    fields: list[Any] = []
+    makers: list[tuple[str, Callable[[Any], Any]]] = []
+    for field in shape.schema:
+        if pa.types.is_nested(field.type) and suffix not in (".geojson", ".json"):
+            parts = _elements(path, field)
+        elif pa.types.is_nested(field.type):
+            parts = [(pa.field(field.name, pa.list_(_innermost(field.type))), _flat)]
+        elif is_ogr and pa.types.is_float16(field.type):
+            parts = [(pa.field(field.name, pa.float32()), lambda array: array.cast(load("pyarrow").float32()))]
+        else:
+            parts = [(field, lambda array: array)]
+        fields += [part for part, _ in parts]
+        makers += [(field.name, make) for _, make in parts]
+    schema = pa.schema(fields)
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{path}: an array makes the column {twice!r}, which is there already; use .parquet")
+
+    def fit(batch: Any) -> Any:
+        return pa.RecordBatch.from_arrays([make(batch.column(name)) for name, make in makers], schema=schema)
+
+    return replace(shape, schema=schema), fit
+
+
+def _elements(path: Path, field: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
+    """The columns that the elements of an array make, in row-major order."""
+    pa, pc = load("pyarrow"), load("pyarrow.compute")
+    sizes = []
+    found = field.type
+    while pa.types.is_nested(found):
+        if not pa.types.is_fixed_size_list(found):
+            raise UsageError(
+                f"{path}: column {field.name!r} holds arrays of lengths that may differ, which this format hasn't; use"
+                " .parquet or .geojson"
+            )
+        sizes.append(found.list_size)
+        found = found.value_type
+
+    def element(places: tuple[int, ...]) -> Callable[[Any], Any]:
+        return lambda array: reduce(pc.list_element, places, array)
+
+    return [
+        (pa.field(f"{field.name}_{number}", found), element(places))
+        for number, places in enumerate(product(*map(range, sizes)))
+    ]
+
+
+def _innermost(arrow: Any) -> Any:
+    while load("pyarrow").types.is_nested(arrow):
+        arrow = arrow.value_type
+    return arrow
+
+
+def _flat(array: Any) -> Any:
+    """An array of arrays as an array of flat lists."""
+    pa, pc = load("pyarrow"), load("pyarrow.compute")
+    present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+    splits = np.arange(len(array) + 1, dtype=np.int64)
+    while pa.types.is_nested(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+        splits = splits_of(lengths.to_numpy(zero_copy_only=False))[splits]
+        array = array.flatten()
+    return pa.ListArray.from_arrays(pa.array(splits.astype(np.int32), mask=np.append(~present, False)), array)
+
+
+@contextlib.contextmanager
+def _told(path: Path, failed: list[GeotfrError]) -> Iterator[None]:
+    """Errors of the libraries as errors of the output; the first of ``failed`` where that is the cause."""
+    pa = load("pyarrow")
+    try:
+        yield
+    except GeotfrError:
+        raise
+    except (pa.ArrowException, RuntimeError, ValueError, OSError) as error:
+        if failed:
+            raise failed[0] from error
+        raise OutputError(f"{path}: can't be written: {' '.join(str(error).split())}") from error
+
+
+class _Writable:
+    """A :class:`ByteSink` as a binary file object, for pyarrow."""
+
+    closed = False
+
+    def __init__(self, file: ByteSink) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        self._file.write(data)
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return self._file.size
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Whoever made the file closes it."""
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _write_csv(file: ByteSink, shape: TableShape, batches: Iterator[Any]) -> None:
+    csv, pa = load("pyarrow.csv"), load("pyarrow")
+    is_text = shape.geometry is not None
+    schema = shape.schema
+    if shape.geometry is not None:
+        place = schema.get_field_index(shape.geometry)
+        schema = schema.set(place, pa.field(shape.geometry, pa.string()))
+    with csv.CSVWriter(pa.PythonFile(_Writable(file), "w"), schema) as writer:
+        for batch in batches:
+            writer.write_batch(_with_wkt(batch, shape, schema) if is_text else batch)
+
+
+def _with_wkt(batch: Any, shape: TableShape, schema: Any) -> Any:
+    """The batch with its geometries as WKT."""
+    import shapely
+
+    pa = load("pyarrow")
+    place = batch.schema.get_field_index(shape.geometry)
+    shapes = shapely.from_wkb(batch.column(place).to_numpy(zero_copy_only=False))
+    texts = pa.array(shapely.to_wkt(shapes, rounding_precision=-1), pa.string())
+    arrays = [texts if number == place else batch.column(number) for number in range(batch.num_columns)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) -> None:
+    pa, pq = load("pyarrow"), load("pyarrow.parquet")
+    schema = shape.schema
+    if shape.geometry is not None:
+        schema = schema.with_metadata({"geo": json.dumps(_geoparquet(shape))})
+    # Dictionaries of measured numbers only cost time.
+    types = pa.types
+    worth = [field.name for field in schema if types.is_string(field.type) or types.is_boolean(field.type)]
+    with pq.ParquetWriter(pa.PythonFile(_Writable(file), "w"), schema, use_dictionary=worth or False) as writer:
+        held: list[Any] = []
+        rows = 0
+        for batch in batches:
+            held.append(batch)
+            rows += batch.num_rows
+            if rows >= _MAX_PARQUET_GROUP_ROWS:
+                writer.write_table(pa.Table.from_batches(held).cast(schema))
+                held, rows = [], 0
+        if held:
+            writer.write_table(pa.Table.from_batches(held).cast(schema))
+
+
+def _geoparquet(shape: TableShape) -> dict[str, Any]:
+    """GeoParquet's description. **Source**: GeoParquet 1.1.0."""
+    import pyproj
+
+    column: dict[str, Any] = {"encoding": "WKB", "geometry_types": ["Point"] if shape.is_points else []}
+    column["crs"] = pyproj.CRS.from_user_input(shape.crs).to_json_dict() if shape.crs else None
+    return {"version": "1.1.0", "primary_column": shape.geometry, "columns": {shape.geometry: column}}
+
+
+def _write_ogr(path: Path, layer: str, driver: str, shape: TableShape, batches: Iterator[Any]) -> None:
+    pa, pyogrio = load("pyarrow"), load("pyogrio")
+    reader = pa.RecordBatchReader.from_batches(shape.schema, batches)
+    geometry_type = None
+    if shape.geometry is not None:
+        geometry_type = "Point" if shape.is_points else "Unknown"
+    # The time of writing would make equal tables differ.
+    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": "1970-01-01T00:00:00.000Z"})
+    try:
+        with warnings.catch_warnings():
+            # GDAL's remarks on the temporary name.
+            warnings.simplefilter("ignore")
+            pyogrio.write_arrow(
+                reader,
+                path,
+                layer=layer,
+                driver=driver,
+                geometry_name=shape.geometry,
+                geometry_type=geometry_type,
+                crs=crs_wkt(shape.crs) or None,
+                layer_options=_OPTIONS[driver],
+            )
+    finally:
+        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
