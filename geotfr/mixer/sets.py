@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-__all__ = ["PredictionSet", "find_predictions", "manifest_beside", "ordered_shards"]
+__all__ = ["PredictionSet", "find_each", "find_predictions", "find_shards", "manifest_beside", "ordered_shards"]
 
 _SHARD_SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib")
 _SHOWN = 6
@@ -53,6 +53,9 @@ def find_predictions(
 ) -> PredictionSet:
     """The set that a mixer and shards make, or that lies in a folder.
 
+    Where the export left patches out it wrote no mixer: its manifest stands in for one. In a folder that holds the
+    exported shards alone, the manifest tells which they are.
+
     Raises
     ------
     UsageError
@@ -64,22 +67,88 @@ def find_predictions(
     """
     where = Path(mixer_or_folder)
     paths = [Path(shard) for shard in shards]
-    if where.is_dir():
-        mixer_path = _only_mixer(where)
-        paths = paths or _only_shards(where)
-    else:
-        mixer_path = where
+    mixer_path = _only_mixer(where) if where.is_dir() else where
+    mixer, manifest = _grid_of(mixer_path)
+    if where.is_dir() and not paths:
+        paths = _only_shards(where, manifest)
+    if not paths:
+        raise UsageError(f"{where}: a mixer alone; name the prediction shards after it, or give their folder instead")
+    return _set(mixer_path, mixer, manifest, ordered_shards(paths, shard_order=shard_order))
+
+
+def find_each(folder: str | os.PathLike[str], *, shard_order: str = "natural") -> dict[str, PredictionSet]:
+    """All sets in a folder and in the folders right below it, by a name of their own.
+
+    A mixer goes with the shards whose names begin with its own, without ``mixer.json``; the longest such name wins. A
+    folder below may hold one set of any names, and gives it its name.
+
+    Raises
+    ------
+    UsageError
+        Shards that go with no mixer, or that make more than one set with it; a mixer without shards.
+    MissingInputError
+        No such folder, or no sets in it.
+    DamagedError
+        See :func:`find_predictions`.
+    """
+    top = Path(folder)
+    if not top.is_dir():
+        raise MissingInputError(f"{top}: no such folder; the sets of --each lie in one")
+    found: dict[str, PredictionSet] = {}
+    mixers = {_stem_of(path): path for path in _grid_files(top)}
+    groups: dict[str, list[Path]] = {stem: [] for stem in mixers}
+    for path in _shard_files(top) if mixers else ():
+        own = [stem for stem in mixers if _goes_with(path.name, stem)]
+        if not own:
+            raise UsageError(f"{path}: goes with no mixer of the folder; name them alike, or give them a folder")
+        groups[max(own, key=len)].append(path)
+    for stem, paths in groups.items():
+        mixer, manifest = _grid_of(mixers[stem])
         if not paths:
-            raise UsageError(
-                f"{where}: a mixer alone; name the prediction shards after it, or give their folder instead"
-            )
-    mixer = read_mixer(mixer_path)
-    return PredictionSet(
-        mixer=mixer,
-        mixer_path=mixer_path,
-        manifest=manifest_beside(mixer_path, mixer),
-        shards=ordered_shards(paths, shard_order=shard_order),
+            raise UsageError(f"{mixers[stem]}: no shards whose names begin with {stem!r}; name them alike")
+        shards = ordered_shards(_one_set(top, paths, manifest), shard_order=shard_order)
+        found[stem or top.name] = _set(mixers[stem], mixer, manifest, shards)
+    for below in sorted((path for path in top.iterdir() if path.is_dir()), key=natural_key):
+        if not below.name.startswith(".") and _grid_files(below):
+            if below.name in found:
+                raise UsageError(f"{below}: the set {below.name} lies in {top} too; give one another name")
+            found[below.name] = find_predictions(below, shard_order=shard_order)
+    if not found:
+        raise MissingInputError(f"{top}: no mixer in this folder and right below it; --each wants pairs of both")
+    return found
+
+
+def find_shards(paths: Iterable[str | os.PathLike[str]], *, shard_order: str = "natural") -> tuple[Path, ...]:
+    """The shards that are named, or that lie in the one folder that is named, where no mixer tells the grid.
+
+    Raises as :func:`find_predictions`.
+    """
+    given = [Path(path) for path in paths]
+    if len(given) == 1 and given[0].is_dir():
+        given = _only_shards(given[0], None)
+    return ordered_shards(given, shard_order=shard_order)
+
+
+def _set(mixer_path: Path, mixer: Mixer, manifest: Manifest | None, shards: tuple[Path, ...]) -> PredictionSet:
+    dropped = manifest.patches_dropped if manifest is not None else ()
+    return PredictionSet(mixer=mixer, mixer_path=mixer_path, manifest=manifest, shards=shards, dropped=dropped)
+
+
+def _grid_of(path: Path) -> tuple[Mixer, Manifest | None]:
+    """The grid in a mixer, with the manifest beside it, or in a manifest."""
+    if not path.is_file() or not is_manifest(path):
+        mixer = read_mixer(path)
+        return mixer, manifest_beside(path, mixer)
+    manifest = read_manifest(path)
+    height, width = manifest.patch_yx
+    mixer = Mixer(
+        crs=manifest.geobox.crs,
+        affine=manifest.geobox.affine,
+        patch_xy=(width, height),
+        patches_per_row=manifest.columns,
+        total_patches=manifest.rows * manifest.columns,
     )
+    return mixer, manifest
 
 
 def ordered_shards(paths: Sequence[Path], *, shard_order: str) -> tuple[Path, ...]:
@@ -132,7 +201,7 @@ def manifest_beside(mixer_path: Path, mixer: Mixer) -> Manifest | None:
 
 
 def _only_mixer(folder: Path) -> Path:
-    mixers = sorted((p for p in _files(folder) if p.suffix == ".json" and is_mixer(p)), key=natural_key)
+    mixers = _grid_files(folder)
     if not mixers:
         raise MissingInputError(f"{folder}: no mixer in this folder; name the mixer's file and the shards instead")
     if len(mixers) > 1:
@@ -142,10 +211,31 @@ def _only_mixer(folder: Path) -> Path:
     return mixers[0]
 
 
-def _only_shards(folder: Path) -> list[Path]:
-    shards = [path for path in _files(folder) if path.name.endswith(_SHARD_SUFFIXES)]
+def _grid_files(folder: Path) -> list[Path]:
+    """The mixers in a folder; without one the manifests that stand in for them."""
+    files = sorted((path for path in _files(folder) if path.suffix == ".json"), key=natural_key)
+    return [path for path in files if is_mixer(path)] or [path for path in files if is_manifest(path)]
+
+
+def _shard_files(folder: Path) -> list[Path]:
+    return [path for path in _files(folder) if path.name.endswith(_SHARD_SUFFIXES)]
+
+
+def _only_shards(folder: Path, manifest: Manifest | None) -> list[Path]:
+    shards = _shard_files(folder)
     if not shards:
         raise MissingInputError(f"{folder}: no shards (*.tfrecord, *.tfrecord.gz) in this folder; name them instead")
+    return _one_set(folder, shards, manifest)
+
+
+def _one_set(folder: Path, shards: list[Path], manifest: Manifest | None) -> list[Path]:
+    """``shards``, if they are one set; those of the manifest, if it is theirs."""
+    if manifest is not None:
+        names = [shard.name for shard in manifest.shards]
+        own = {shard_stem(name) for name in names}
+        if names and all(shard_stem(path.name) in own for path in shards):
+            # What an older export left behind is not in the list.
+            return [folder / name for name in names]
     # One prefix may stand with and without number; that is two sets.
     sets = sorted({(shard_stem(path), shard_number(path) is None) for path in shards})
     if len(sets) > 1:
@@ -155,6 +245,18 @@ def _only_shards(folder: Path) -> list[Path]:
             " mixer and the shards instead"
         )
     return shards
+
+
+def _stem_of(mixer: Path) -> str:
+    """What the names of a mixer's shards begin with."""
+    stem = mixer.name.removesuffix(".json")
+    for word in ("mixer", "manifest"):
+        stem = stem.removesuffix(word)
+    return stem.rstrip("-_")
+
+
+def _goes_with(name: str, stem: str) -> bool:
+    return not stem or (name.startswith(stem) and name[len(stem)] in "-_.0123456789")
 
 
 def _files(folder: Path) -> list[Path]:

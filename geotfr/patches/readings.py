@@ -89,7 +89,7 @@ def reading_of(
         The kernel that padded values carry; None where it isn't known, then an even excess of a square patch gives the
         margin.
     depth
-        Channels that the feature is known to have, (channel, row, col).
+        Channels that the feature is known to have; (channel, row, col) unless ``channels`` says otherwise.
     channels
         ``first`` or ``last``: the feature may have several channels, in this order.
 
@@ -110,7 +110,12 @@ def reading_of(
     for shape in shapes:
         for count in (1, depth or 1):
             if length == count * _pixels(shape):
-                return Reading(block_yx=shape.block_yx, margin_yx=shape.margin_yx, channels=count)
+                return Reading(
+                    block_yx=shape.block_yx,
+                    margin_yx=shape.margin_yx,
+                    channels=count,
+                    channels_last=count > 1 and channels == "last",
+                )
     found: list[Reading] = []
     if kernel_yx is None:
         found += _square_margin(length, patch_yx)
@@ -156,7 +161,9 @@ def _explain(length: int, shapes: list[Reading], found: dict[Reading, None]) -> 
         if reading.channels == 1:
             readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1]})")
         else:
-            readings.append(f"{reading.channels} channels of {width} x {height} (--channels first or last)")
+            readings.append(
+                f"{reading.channels} channels of {width} x {height} (--channels first or last, and --class-names)"
+            )
     readings += _other_resolutions(length, shapes[0].block_yx)
     if length == 1 or (not readings and length < _pixels(shapes[0])):
         readings.append(f"{length} value{'s' if length > 1 else ''} for the whole patch (--per-patch pixel or fill)")

@@ -14,7 +14,7 @@ from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.pipeline.classes import read_classes
 from geotfr.pipeline.finish import Extremes, Finish, reduced_names
 from geotfr.pipeline.mosaic import MosaicWriter, plan_mosaic
-from geotfr.pipeline.output_grid import output_grid
+from geotfr.pipeline.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.overlap import Cores
 from geotfr.pipeline.pixel_type import PixelType, choose_pixel_type
 from geotfr.pipeline.plan import human_bytes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from geotfr.grid import GeoBox
     from geotfr.mixer.sets import PredictionSet
+    from geotfr.options import PairXY
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.sink import GeoTiffSink
 
@@ -122,10 +123,12 @@ class IngestResult:
 
 
 def ingest_predictions(
-    mixer: str | os.PathLike[str],
+    mixer: str | os.PathLike[str] | None,
     shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     output: str | os.PathLike[str] | None = None,
     *,
+    grid: str | os.PathLike[str] | None = None,
+    patch_dimensions: PairXY | None = None,
     preview: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: int | None = None,
@@ -141,11 +144,15 @@ def ingest_predictions(
     Parameters
     ----------
     mixer
-        The mixer's file, or a folder that holds one mixer and one set of shards.
+        The mixer's file, or a folder that holds one mixer and one set of shards. Where an export left patches out
+        there is no mixer, and its manifest stands in for it. None with ``grid``.
     shards
         The prediction shards; may be left out for a folder.
     output
         Path of the GeoTIFF.
+    grid, patch_dimensions
+        A raster, and the (width, height) of the patches that another tool cut out of it, row-major from its upper-left
+        corner; in place of a mixer.
     preview
         Path of a PNG picture of the result, at most 1024 pixels wide and high; None for none.
     overwrite
@@ -237,7 +244,7 @@ def ingest_predictions(
     if preview is not None:
         check_output(Path(preview), overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
-    found = find_predictions(mixer, given, shard_order=checked.shard_order)
+    found = _found(mixer, given, grid, patch_dimensions, checked)
     if any(path.resolve() == target.resolve() for path in (*found.shards, found.mixer_path)):
         raise UsageError(f"{target}: the output is one of the inputs; give another path")
     run = _Run(found, checked, threads=threads)
@@ -259,6 +266,24 @@ def ingest_predictions(
         notes=tuple(run.notes()),
         warnings=tuple(run.warnings()),
     )
+
+
+def _found(
+    mixer: str | os.PathLike[str] | None,
+    shards: list[str | os.PathLike[str]],
+    grid: str | os.PathLike[str] | None,
+    patch_dimensions: PairXY | None,
+    options: IngestOptions,
+) -> PredictionSet:
+    if grid is not None:
+        if mixer is not None:
+            raise UsageError("grid: stands for the mixer; give one of them")
+        return set_on_raster(grid, patch_dimensions, shards, shard_order=options.shard_order)
+    if mixer is None:
+        raise UsageError("mixer is missing; give its path, or a raster as grid")
+    if patch_dimensions is not None:
+        raise UsageError("patch_dimensions: the mixer tells the patches; only --grid needs them")
+    return find_predictions(mixer, shards, shard_order=options.shard_order)
 
 
 class _Run:

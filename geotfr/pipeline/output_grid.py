@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geotfr.errors import UsageError
 from geotfr.grid import GeoBox
+from geotfr.mixer import Mixer
+from geotfr.mixer.sets import PredictionSet, find_shards
+from geotfr.options import parse_pair_yx
 
 if TYPE_CHECKING:
-    from geotfr.mixer.sets import PredictionSet
-    from geotfr.options import IngestOptions
+    from collections.abc import Iterable
 
-__all__ = ["OutputGrid", "output_grid"]
+    from geotfr.options import IngestOptions, PairXY
+
+__all__ = ["OutputGrid", "output_grid", "set_on_raster"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,4 +99,43 @@ def _resampled(geobox: GeoBox, patch: tuple[int, int], old: tuple[int, int]) -> 
         shape_yx=(-(-rows * height // old[0]), -(-cols * width // old[1])),
         affine=(a * x, b * y, c, d * x, e * y, f),
         crs=geobox.crs,
+    )
+
+
+def set_on_raster(
+    grid: str | os.PathLike[str],
+    patch_dimensions: PairXY | None,
+    shards: Iterable[str | os.PathLike[str]],
+    *,
+    shard_order: str,
+) -> PredictionSet:
+    """Shards of patches that another tool cut out of the raster ``grid``, row-major from its upper-left corner.
+
+    Raises
+    ------
+    UsageError
+        No patch size, or one larger than the raster.
+    """
+    from geotfr.rasters.source import open_sources
+
+    if patch_dimensions is None:
+        raise UsageError("grid: the raster alone doesn't tell the patches; give --patch-dimensions too")
+    height, width = parse_pair_yx("patch_dimensions", patch_dimensions, least=1)
+    with open_sources([os.fspath(grid)]) as source:
+        geobox = source.geobox
+    rows, columns = geobox.shape_yx[0] // height, geobox.shape_yx[1] // width
+    if not rows * columns:
+        raise UsageError(
+            f"patch_dimensions: a patch of {width} x {height} is larger than {grid}, {geobox.shape_yx[1]} x"
+            f" {geobox.shape_yx[0]} pixels; allowed is its size and less"
+        )
+    mixer = Mixer(
+        crs=geobox.crs,
+        affine=geobox.affine,
+        patch_xy=(width, height),
+        patches_per_row=columns,
+        total_patches=rows * columns,
+    )
+    return PredictionSet(
+        mixer=mixer, mixer_path=Path(grid), manifest=None, shards=find_shards(shards, shard_order=shard_order)
     )

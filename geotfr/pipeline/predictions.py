@@ -431,7 +431,9 @@ class Predictions:
             raise RecordError(f"{where}: {error}") from error
 
     def _depth(self, feature: str) -> int | None:
-        """Channels that the manifest tells of a feature of this name."""
+        """Channels that a feature is known to have: as many as class names, or what the manifest tells of its name."""
+        if self._options.class_names is not None:
+            return len(self._options.class_names)
         manifest = self._found.manifest
         depths = {band.name: band.depth for band in manifest.bands} if manifest else {}
         return depths.get(feature)

@@ -104,6 +104,8 @@ from geotfr_cli.options import (
     "  [default: none; a COG's: mode for classes, else mean]",
 )
 @click.option("--statistics", is_flag=True, help="Write the bands' statistics into the file.")
+@click.option("--grid", metavar="RASTER", help="In place of a mixer: the raster that the patches were cut from.")
+@click.option("--patch-dimensions", metavar="W[,H]", help="With --grid: the patches, row-major from its corner.")
 @click.option("--preview", metavar="PNG", help="Write a picture of the result, too.")
 @click.option(
     "--creation-option",
@@ -132,8 +134,16 @@ def command(
     """
     from geotfr.pipeline.ingest import ingest_predictions
 
+    if options["grid"] is not None:
+        # Without a mixer all arguments are shards.
+        shards = (mixer, *shards)
     result = ingest_predictions(
-        mixer, shards, output, overwrite=overwrite, progress=shows_progress(quiet=quiet), **options
+        None if options["grid"] is not None else mixer,
+        shards,
+        output,
+        overwrite=overwrite,
+        progress=shows_progress(quiet=quiet),
+        **options,
     )
     warn((*result.notes, *result.warnings), quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
