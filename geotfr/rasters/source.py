@@ -221,7 +221,7 @@ def _convert(band: SourceBand, native: NDArray[np.generic], target: NDArray[np.g
     with np.errstate(all="ignore"):
         if band.part:
             target[...] = native.real if band.part == "real" else native.imag
-        elif band.is_unscaled:
+        elif band.is_unscaled and (band.scale, band.offset) != (1, 0):
             np.add(np.multiply(native, band.scale, dtype=np.float64), band.offset, out=target, casting="unsafe")
         else:
             target[...] = native

@@ -241,7 +241,7 @@ def _converted(
                 replace(part, name=f"{band.name}_real", part="real"),
                 replace(part, name=f"{band.name}_imag", part="imag"),
             ]
-        elif request.unscale and (band.scale, band.offset) != (1, 0):
+        elif request.unscale:
             result.append(replace(band, dtype=np.dtype(np.float32), stored_dtype=band.dtype, is_unscaled=True))
         else:
             result.append(band)

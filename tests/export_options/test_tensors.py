@@ -211,7 +211,7 @@ def test_each_band_keeps_its_own_default_value_when_collapsed(tmp_path: Path) ->
     assert record == {"byte": [0, 1, -5, 1]}
 
 
-def test_the_missing_elements_of_an_array_take_the_default_value_of_its_first_elements_type(tmp_path: Path) -> None:
+def test_the_missing_elements_of_an_array_take_the_default_value_of_the_type_that_holds_all(tmp_path: Path) -> None:
     first = write_raster(tmp_path / "first.tif", np.array([[1]], "uint8"))
     second = write_raster(tmp_path / "second.tif", np.array([[2]], "int16"))
     (record,) = exported(
@@ -222,7 +222,7 @@ def test_the_missing_elements_of_an_array_take_the_default_value_of_its_first_el
         tensor_depths={"evi": 4},
         default_value=-5,
     )
-    assert record == {"evi": [1, 2, 0, 0]}
+    assert record == {"evi": [1, 2, -5, -5]}
 
 
 def test_the_manifest_tells_the_depth_of_each_array_band(tmp_path: Path) -> None:

@@ -113,15 +113,16 @@ def pixel_series(scene: Scene, options: Options, band: Band, pixel: tuple[int, i
     """The values of ``band`` at ``pixel``, one of a scalar band, as many as its depth of an array band.
 
     ``shown`` is whether the pixel as a whole is: a masked element of one that is takes the default value too, and
-    so does an element that the band doesn't have.
+    so does an element that the band doesn't have. A band has one type, the one that holds all its elements.
     """
+    dtype = np.result_type(*(element.pixels.dtype for element in band.elements))
     series: list[Number] = []
     for step in range(band.depth or 1):
         element = band.elements[step] if step < len(band.elements) else None
         if element is not None and shown and element.valid[pixel]:
             series.append(element.pixels[pixel])
         else:
-            series.append(exact_fill(options.default_value, (element or band.elements[0]).pixels.dtype))
+            series.append(exact_fill(options.default_value, dtype))
     return series
 
 
