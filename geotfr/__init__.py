@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest import IngestResult, ingest_predictions
     from geotfr.pipeline.ingest_table import IngestTableResult, ingest_table
     from geotfr.pipeline.plan import ExportPlan
+    from geotfr.pipeline.sample import SampleResult, sample_points
     from geotfr.records.parse.example import parse_example, parse_single_example
     from geotfr.records.parse.infer import infer_features, infer_sequence_features, patch_features
     from geotfr.records.parse.sequence import parse_sequence_example, parse_single_sequence_example
@@ -75,6 +76,7 @@ __all__ = [
     "RaggedValue",
     "ReadError",
     "RecordError",
+    "SampleResult",
     "SparseFeature",
     "SparseValue",
     "UsageError",
@@ -97,6 +99,7 @@ __all__ = [
     "read_mixer",
     "read_records",
     "repair",
+    "sample_points",
     "verify",
     "write_examples",
     "write_index",
@@ -130,6 +133,7 @@ _ROOMS = {
     "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),
     "geotfr.pipeline.ingest_table": ("IngestTableResult", "ingest_table"),
     "geotfr.pipeline.plan": ("ExportPlan",),
+    "geotfr.pipeline.sample": ("SampleResult", "sample_points"),
     "geotfr.records.parse.example": ("parse_example", "parse_single_example"),
     "geotfr.records.parse.infer": ("infer_features", "infer_sequence_features", "patch_features"),
     "geotfr.records.parse.sequence": ("parse_sequence_example", "parse_single_sequence_example"),

@@ -26,6 +26,7 @@ COMMANDS = {
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
     "export-table": ("export_table", "Write a table's rows as TFRecord, as Earth Engine does."),
     "ingest-table": ("ingest_table", "Turn TFRecords of Examples into a table."),
+    "sample": ("sample", "Sample rasters at points, as TFRecord or as a table."),
     "inspect": ("inspect", "Tell what TFRecord files hold."),
     "verify": ("verify", "Check TFRecord files: framing, checksums, lengths, counts, digests."),
     "repair": ("repair", "Save the whole records of a damaged file into a new one."),

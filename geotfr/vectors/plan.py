@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
     GeometryMode = Literal["none", "lonlat", "wkb", "geojson"]
 
-__all__ = ["GEOMETRY", "GEOMETRY_MODES", "LATITUDE", "LONGITUDE", "TablePlan", "batch_points", "plan_table"]
+__all__ = [
+    "GEOMETRY",
+    "GEOMETRY_MODES",
+    "LATITUDE",
+    "LONGITUDE",
+    "TablePlan",
+    "batch_points",
+    "parse_selectors",
+    "plan_table",
+]
 
 LONGITUDE, LATITUDE, GEOMETRY = "longitude", "latitude", "geometry"
 """What features made from geometries are called. **Source**: Earth Engine's client, for the first two."""
@@ -151,7 +160,7 @@ def plan_table(
     if feature_kinds not in ("float", "native"):
         raise UsageError(f"--feature-kinds {feature_kinds}: there are float and native")
     kinds = cast("FeatureKinds", feature_kinds)
-    pairs = None if selectors is None else _parsed(selectors)
+    pairs = None if selectors is None else parse_selectors(selectors)
     mode: GeometryMode = geometry if geometry is not None else _usual_geometry(table, pairs)
     _check_geometry(table, mode)
     made = _MADE[mode]
@@ -179,7 +188,7 @@ def plan_table(
     )
 
 
-def _parsed(selectors: str | Sequence[str]) -> list[tuple[str, str]]:
+def parse_selectors(selectors: str | Sequence[str]) -> list[tuple[str, str]]:
     """(new, old) of each selector."""
     texts = [text.strip() for text in selectors.split(",")] if isinstance(selectors, str) else list(selectors)
     pairs = []

@@ -108,6 +108,17 @@ class Table:
         """Whether there are geometries, of any type."""
         return self.geometry is not None or self.xy is not None
 
+    def select(self, names: Sequence[str]) -> Table:
+        """The table with the columns ``names`` alone, in that order."""
+        schema = load("pyarrow").schema([self.schema.field(name) for name in names])
+        geometry = self.geometry if self.geometry in names else None
+        return replace(
+            self,
+            schema=schema,
+            geometry=geometry,
+            batches=lambda: (batch.select(list(names)) for batch in self.batches()),
+        )
+
 
 def is_frame(source: object) -> bool:
     """Whether ``source`` is a frame of pandas or geopandas, whose import isn't needed to tell.
