@@ -36,8 +36,11 @@ test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
 
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/export.py
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/ingest.py
+	for name in export ingest sequence read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
+
+fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; SECONDS=600 for longer
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
+	$(BIN)/python fuzz/run.py all $(or $(SECONDS),60)
 
 clean:  ## remove the environment and what the targets made
 	rm -rf $(VENV) demo-output build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest_table import IngestTableResult, ingest_table
     from geotfr.pipeline.plan import ExportPlan
     from geotfr.pipeline.sample import SampleResult, sample_points
+    from geotfr.rasters.encoded import decode_picture, encode_picture
+    from geotfr.records.faults import Fault, ReadReport
+    from geotfr.records.index import IndexedRecords
+    from geotfr.records.parse.code import parsing_code
     from geotfr.records.parse.example import parse_example, parse_single_example
     from geotfr.records.parse.infer import infer_features, infer_sequence_features, patch_features
     from geotfr.records.parse.sequence import parse_sequence_example, parse_single_sequence_example
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
         VarLenFeature,
     )
     from geotfr.records.parse.values import RaggedValue, SparseValue
-    from geotfr.records.reader import read_records
+    from geotfr.records.reader import FeatureBatch, read_features, read_records
     from geotfr.storage.example_files import write_examples, write_sequence_examples
     from geotfr.storage.mixer_file import write_mixer
 
@@ -59,9 +63,12 @@ __all__ = [
     "ExportPlan",
     "ExportResult",
     "ExportTableResult",
+    "Fault",
+    "FeatureBatch",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "GeotfrError",
+    "IndexedRecords",
     "IngestResult",
     "IngestTableResult",
     "InputError",
@@ -75,6 +82,7 @@ __all__ = [
     "RaggedFeature",
     "RaggedValue",
     "ReadError",
+    "ReadReport",
     "RecordError",
     "SampleResult",
     "SparseFeature",
@@ -82,6 +90,8 @@ __all__ = [
     "UsageError",
     "VarLenFeature",
     "__version__",
+    "decode_picture",
+    "encode_picture",
     "export_image",
     "export_table",
     "infer_features",
@@ -93,8 +103,10 @@ __all__ = [
     "parse_sequence_example",
     "parse_single_example",
     "parse_single_sequence_example",
+    "parsing_code",
     "patch_features",
     "plan_export",
+    "read_features",
     "read_manifest",
     "read_mixer",
     "read_records",
@@ -145,7 +157,11 @@ _ROOMS = {
         "VarLenFeature",
     ),
     "geotfr.records.parse.values": ("RaggedValue", "SparseValue"),
-    "geotfr.records.reader": ("read_records",),
+    "geotfr.records.faults": ("Fault", "ReadReport"),
+    "geotfr.records.index": ("IndexedRecords",),
+    "geotfr.records.parse.code": ("parsing_code",),
+    "geotfr.records.reader": ("FeatureBatch", "read_features", "read_records"),
+    "geotfr.rasters.encoded": ("decode_picture", "encode_picture"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
