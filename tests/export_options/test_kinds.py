@@ -62,7 +62,6 @@ def test_float_is_the_default_and_writes_every_type_as_a_float_list(dtype: str, 
     assert contents(tmp_path / "default") == contents(tmp_path / "asked")
 
 
-@pytest.mark.parametrize("dtype", [name for name, kind in KINDS.items() if kind is int])
 @pytest.mark.parametrize(
     ("dtypes", "kind"),
     [
@@ -108,6 +107,7 @@ def test_large_integers_of_two_types_stay_exact_in_one_array(tmp_path: Path) -> 
     assert record["t"].tolist() == [-(2**63) + 1, 2**63 - 1]
 
 
+@pytest.mark.parametrize("dtype", [name for name, kind in KINDS.items() if kind is int])
 def test_the_extremes_of_each_integer_type_are_exact_in_native(dtype: str, tmp_path: Path) -> None:
     info = np.iinfo(dtype)
     largest = min(info.max, 2**63 - 1)
