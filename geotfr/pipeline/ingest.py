@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.sink import GeoTiffSink
 
-__all__ = ["IngestResult", "ingest_predictions"]
+__all__ = ["IngestResult", "ingest_predictions", "ingest_set"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,23 +234,45 @@ def ingest_predictions(
     -----
     **Source**: Earth Engine's guide to uploading TFRecord predictions with a mixer.
     """
-    started = time.perf_counter()
     if output is None:
         raise UsageError("output is missing; give the path of the GeoTIFF to write")
     checked = IngestOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     target = Path(output)
     check_output(target, overwrite=overwrite)
-    if preview is not None:
-        check_output(Path(preview), overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     found = _found(mixer, given, grid, patch_dimensions, checked)
-    if any(path.resolve() == target.resolve() for path in (*found.shards, found.mixer_path)):
-        raise UsageError(f"{target}: the output is one of the inputs; give another path")
-    run = _Run(found, checked, threads=threads)
+    return ingest_set(
+        found,
+        target,
+        checked,
+        preview=None if preview is None else Path(preview),
+        overwrite=overwrite,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def ingest_set(
+    found: PredictionSet,
+    target: Path,
+    options: IngestOptions,
+    *,
+    preview: Path | None,
+    overwrite: bool,
+    threads: int,
+    progress: bool | Progress,
+) -> IngestResult:
+    """Turn one set into the raster ``target``; see :func:`ingest_predictions`."""
+    started = time.perf_counter()
+    for path in filter(None, (target, preview)):
+        check_output(path, overwrite=overwrite)
+        if any(path.resolve() == other.resolve() for other in (*found.shards, found.mixer_path)):
+            raise UsageError(f"{path}: the output is one of the inputs; give another path")
+    run = _Run(found, options, threads=threads)
     run.write(target, overwrite=overwrite, progress=progress)
     if preview is not None:
-        _write_preview(target, Path(preview), overwrite=overwrite)
+        _write_preview(target, preview, overwrite=overwrite)
     return IngestResult(
         output=target,
         geobox=run.grid.geobox,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,11 @@ from geotfr_cli.options import (
     warn,
     workers_option,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geotfr.pipeline.ingest import IngestResult
 
 
 @click.command(
@@ -104,6 +109,9 @@ from geotfr_cli.options import (
     "  [default: none; a COG's: mode for classes, else mean]",
 )
 @click.option("--statistics", is_flag=True, help="Write the bands' statistics into the file.")
+@click.option(
+    "--each", is_flag=True, help="Every set in FOLDER, and right below it, to NAME.tif in the folder --output."
+)
 @click.option("--grid", metavar="RASTER", help="In place of a mixer: the raster that the patches were cut from.")
 @click.option("--patch-dimensions", metavar="W[,H]", help="With --grid: the patches, row-major from its corner.")
 @click.option("--preview", metavar="PNG", help="Write a picture of the result, too.")
@@ -122,6 +130,7 @@ def command(
     mixer: str,
     shards: tuple[str, ...],
     output: str,
+    each: bool,
     overwrite: bool,
     quiet: bool,
     as_json: bool,
@@ -132,20 +141,36 @@ def command(
     Each record is a patch, in the order of the exported patches; the overlap of padded predictions is trimmed. Each
     feature is a band. A FOLDER holds one mixer and one set of shards.
     """
-    from geotfr.pipeline.ingest import ingest_predictions
-
     if options["grid"] is not None:
         # Without a mixer all arguments are shards.
         shards = (mixer, *shards)
-    result = ingest_predictions(
-        None if options["grid"] is not None else mixer,
-        shards,
-        output,
-        overwrite=overwrite,
-        progress=shows_progress(quiet=quiet),
-        **options,
-    )
-    warn((*result.notes, *result.warnings), quiet=quiet)
-    show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
-    if result.patches_lost or result.values_clamped:
+    progress = shows_progress(quiet=quiet)
+    if each:
+        results = _each(mixer, shards, output, overwrite=overwrite, progress=progress, **options)
+    else:
+        from geotfr.pipeline.ingest import ingest_predictions
+
+        first = None if options["grid"] is not None else mixer
+        results = iter([ingest_predictions(first, shards, output, overwrite=overwrite, progress=progress, **options)])
+    done = []
+    for result in results:
+        warn((*result.notes, *result.warnings), quiet=quiet)
+        if not as_json:
+            show(result.to_text(), {}, quiet=quiet, as_json=False)
+        done.append(result)
+    if as_json:
+        documents = [result.to_dict() for result in done]
+        show("", {"rasters": documents} if each else documents[0], quiet=quiet, as_json=True)
+    if any(result.patches_lost or result.values_clamped for result in done):
         click.get_current_context().exit(LOSSES)
+
+
+def _each(folder: str, shards: tuple[str, ...], output: str, **options: Any) -> Iterator[IngestResult]:
+    from geotfr.pipeline.ingest_each import ingest_each
+
+    for name in ("grid", "patch_dimensions", "preview"):
+        if options.pop(name) is not None:
+            raise click.UsageError(f"--each: each set has a mixer and a name of its own; not with --{name}")
+    if shards:
+        raise click.UsageError("--each: takes one folder, and finds the shards in it")
+    return ingest_each(folder, output, **options)

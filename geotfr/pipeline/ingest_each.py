@@ -1,0 +1,52 @@
+"""Ingest: many sets of one folder, each to a raster of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from geotfr.errors import OutputError
+from geotfr.mixer.sets import find_each
+from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
+from geotfr.pipeline.ingest import ingest_set
+from geotfr.storage.atomic import check_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geotfr.pipeline.ingest import IngestResult
+    from geotfr.pipeline.progress import Progress
+
+__all__ = ["ingest_each"]
+
+
+def ingest_each(
+    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    workers: int | None = None,
+    progress: bool | Progress = False,
+    **options: Unpack[IngestKeywords],
+) -> Iterator[IngestResult]:
+    """Turn every set in ``folder`` into ``NAME.tif`` in the folder ``output``, one after the other.
+
+    Sets are found as :func:`geotfr.mixer.sets.find_each` tells; all names are checked before the first raster is
+    written. Options as :func:`geotfr.ingest_predictions`; raises as it does.
+    """
+    checked = IngestOptions.checked(**options)
+    threads = resolve_workers(workers, os.cpu_count() or 1)
+    found = find_each(folder, shard_order=checked.shard_order)
+    target = Path(output)
+    try:
+        target.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{target}: the folder for the rasters can't be made: {error.strerror}") from error
+    paths = {name: target / f"{name}.tif" for name in found}
+    for path in paths.values():
+        check_output(path, overwrite=overwrite)
+    for name, each in found.items():
+        yield ingest_set(
+            each, paths[name], checked, preview=None, overwrite=overwrite, threads=threads, progress=progress
+        )
