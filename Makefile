@@ -36,7 +36,7 @@ test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
 
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
-	for name in export ingest sequence read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
+	for name in export ingest sequence sources read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
 
 fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; SECONDS=600 for longer
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
