@@ -22,7 +22,7 @@ from geotfr.rasters.masks import keep_nonzero, keep_valid
 from geotfr.rasters.request import SourceRequest
 from geotfr.rasters.safe_open import quiet_georeference
 from geotfr.rasters.stack import SourceFeature, Stack, gather
-from geotfr.rasters.warp import suggested_pixel
+from geotfr.rasters.warp import WarpedLayer, suggested_pixel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,10 @@ __all__ = [
 
 MASK_PIXELS = 1 << 17
 """How many pixels of a band are compared at a time: they fit the cache with their mask, which halves the time."""
+
+
+INEXACT = ("int64", "uint64")
+"""Types whose values 64-bit floats don't all hold."""
 
 
 class RasterSource:
@@ -71,6 +75,7 @@ class RasterSource:
         ]
         self._layers = [self._layer([stack.bands[place] for place in places]) for places in self._places]
         self._masks = [self._layer([band], is_mask=True) for band in stack.masks]
+        self.warnings += _warp_warnings(stack, self._layers, self._places)
 
     def _layer(self, bands: list[SourceBand], *, is_mask: bool = False) -> Layer:
         return make_layer(
@@ -214,6 +219,16 @@ class RasterSource:
         with quiet_georeference():
             outside = geometry_mask([self._grid.clip], valid.shape, Affine.translation(window.col, window.row))
         valid[outside] = False
+
+
+def _warp_warnings(stack: Stack, layers: Sequence[Layer], places: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    """What is lost where ``layers`` are warped: GDAL computes in 64-bit floats."""
+    inexact = [
+        stack.bands[own[0]].source
+        for layer, own in zip(layers, places, strict=True)
+        if isinstance(layer, WarpedLayer) and any(stack.bands[place].file_dtype.name in INEXACT for place in own)
+    ]
+    return tuple(f"{name}: 64-bit integers beyond 2**53 are not exact after warping" for name in inexact)
 
 
 def _convert(band: SourceBand, native: NDArray[np.generic], target: NDArray[np.generic]) -> None:

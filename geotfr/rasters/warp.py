@@ -251,35 +251,39 @@ def _scale_xy(file: SourceFile, grid: GeoBox) -> tuple[float, float]:
     **Source**: ``GDALWarpOperation::ComputeSourceWindow`` and ``GDALWarpKernel::PerformWarp`` of GDAL 3.10.
     """
     rows, cols = grid.shape_yx
-    ratios = np.linspace(0, 1, EDGE_POINTS)
-    edges = (
-        [(r, 0.0) for r in ratios]
-        + [(r, 1.0) for r in ratios]
-        + [(0.0, r) for r in ratios]
-        + [(1.0, r) for r in ratios]
-    )
-    xs, ys = zip(*(grid.xy(x * cols, y * rows) for x, y in edges), strict=True)
-    try:
-        moved = (
-            transform_points(
-                CRS.from_wkt(crs_wkt(grid.crs)), CRS.from_wkt(crs_wkt(file.geobox.crs)), list(xs), list(ys)
-            )
-            if grid.crs
-            else (xs, ys)
-        )
-    except GDAL_ERRORS as error:
-        raise InputError(f"{file.path}: can't be warped to the export's grid: {gdal_words(error)}") from error
-    columns, lines = to_pixels(file.geobox.affine, np.column_stack(moved[:2]).astype(np.float64)).T
+    columns, lines = _in_source(file, grid, edges_only=True)
+    if not (np.isfinite(columns).all() and np.isfinite(lines).all()):
+        columns, lines = _in_source(file, grid, edges_only=False)
     scales = []
     for positions, wanted, size in ((columns, cols, file.geobox.shape_yx[1]), (lines, rows, file.geobox.shape_yx[0])):
         finite = positions[np.isfinite(positions)]
-        if not finite.size or finite.max() <= 0 or finite.min() >= size:
+        if not finite.size or (finite.size == positions.size and (finite.max() <= 0 or finite.min() >= size)):
             raise outside(file, grid)
         needed = min(float(size - int(max(0.0, finite.min()))), float(finite.max() - finite.min()))
         scale = wanted / needed
         whole = round(1 / scale)
         scales.append(1 / whole if scale < 1 and abs(1 / scale - whole) < 0.05 else scale)
     return scales[0], scales[1]
+
+
+def _in_source(file: SourceFile, grid: GeoBox, *, edges_only: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(columns, rows) of the raster at points of the grid, infinite where there are none."""
+    ratios = np.linspace(0, 1, EDGE_POINTS)
+    x, y = (axis.ravel() for axis in np.meshgrid(ratios, ratios))
+    if edges_only:
+        on_edge = (x == 0) | (x == 1) | (y == 0) | (y == 1)
+        x, y = x[on_edge], y[on_edge]
+    a, b, c, d, e, f = grid.affine
+    columns, lines = x * grid.shape_yx[1], y * grid.shape_yx[0]
+    points = [a * columns + b * lines + c, d * columns + e * lines + f]
+    if grid.crs:
+        try:
+            moved = transform_points(CRS.from_wkt(crs_wkt(grid.crs)), CRS.from_wkt(crs_wkt(file.geobox.crs)), *points)
+        except GDAL_ERRORS as error:
+            raise InputError(f"{file.path}: can't be warped to the export's grid: {gdal_words(error)}") from error
+        points = [np.asarray(moved[0], np.float64), np.asarray(moved[1], np.float64)]
+    positions = to_pixels(file.geobox.affine, np.column_stack(points))
+    return positions[:, 0], positions[:, 1]
 
 
 def _memory_file(raster: MemoryRaster) -> MemoryFile:

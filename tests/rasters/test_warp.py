@@ -106,11 +106,13 @@ def test_strips_have_the_pixels_of_one_whole_warp(scene: Path, grid: str, resamp
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_a_window_has_the_pixels_of_the_whole(scene: Path, data: st.DataObject) -> None:
+def test_a_window_has_the_pixels_of_the_whole_with_any_number_of_threads(scene: Path, data: st.DataObject) -> None:
     resampling = data.draw(st.sampled_from(["nearest", "bilinear"]))
-    with opened([scene], resampling=resampling, crs="EPSG:4326", scale=40.0) as source:
+    grid = {"crs": "EPSG:4326", "scale": 40.0}
+    with opened([scene], resampling=resampling, **grid) as alone:
+        pixels, valid = read(alone)
+    with opened([scene], resampling=resampling, threads=data.draw(st.integers(1, 3)), **grid) as source:
         rows, cols = source.geobox.shape_yx
-        pixels, valid = read(source)
         top, left = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, cols - 1))
         height, width = data.draw(st.integers(1, rows - top)), data.draw(st.integers(1, cols - left))
         part, part_valid = read(source, Window(row=top, col=left, height=height, width=width))
@@ -334,6 +336,28 @@ def test_names_that_xml_reads_otherwise_are_taken_as_they_are(tmp_path: Path) ->
     path = write_raster(tmp_path / "a & b <c> 'é\".tif", ONES * 5)
     with opened([path], scale=5.0) as source:
         assert (read(source)[0][0] == 5).all()
+
+
+def test_a_scene_is_warped_onto_a_grid_round_the_earth(tmp_path: Path) -> None:
+    globe = write_raster(
+        tmp_path / "globe.tif", np.ones((180, 360), np.uint8), transform=Affine(1, 0, -180, 0, -1, 90), crs="EPSG:4326"
+    )
+    here = Affine(10000, 0, 200000, 0, -10000, 4900000)
+    scene = write_raster(tmp_path / "scene.tif", np.full((60, 60), 7, np.uint8), transform=here, crs="EPSG:32633")
+    for resampling in RESAMPLINGS:
+        with opened([globe, scene], resampling=resampling) as source:
+            (_, pixels), _, (_, valid) = read_each(source)
+            rows, cols = np.nonzero(valid)
+            # 600 km wide around 15 degrees east, 39 to 44 degrees north.
+            assert (rows.min(), rows.max()) == pytest.approx((90 - 44.5, 90 - 39), abs=1.5)
+            assert (cols.min(), cols.max()) == pytest.approx((180 + 11, 180 + 18.5), abs=1.5)
+            assert (pixels[valid] == 7).all()
+
+
+def test_integers_that_gdal_cannot_warp_exactly_are_told(tmp_path: Path) -> None:
+    path = write_raster(tmp_path / "x.tif", np.array([[2**53 + 1]], np.int64))
+    assert opened([path]).warnings == ()
+    assert opened([path], scale=5.0).warnings == ("x.tif: 64-bit integers beyond 2**53 are not exact after warping",)
 
 
 def test_a_raster_without_crs_cannot_be_warped(tmp_path: Path, scene: Path) -> None:
