@@ -45,7 +45,7 @@ OPTIONS: dict[str, Any] = {
 ILLEGAL = ({"crs_transform", "scale"}, {"scale", "dimensions"}, {"crs_transform", "dimensions", "region"})
 
 
-@pytest.mark.parametrize("names", [set(c) for n in range(5) for c in itertools.combinations(OPTIONS, n)], ids=str)
+@pytest.mark.parametrize("names", [set(c) for n in range(5) for c in itertools.combinations(OPTIONS, n)], ids=lambda names: "+".join(sorted(names)) or "none")
 def test_case_10_earth_engines_combinations_alone_are_legal(names: set[str]) -> None:
     chosen = {name: OPTIONS[name] for name in names}
     if any(pair <= names for pair in ILLEGAL):

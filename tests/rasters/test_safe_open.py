@@ -44,7 +44,7 @@ def canary(tmp_path: Path) -> Path:
         (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "a JPEG 2000 file"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 (or NetCDF-4) file"),
         (b"CDF\x02", "a NetCDF file"),
-        (gzip.compress(b"x"), "a gzip file"),
+        (gzip.compress(b"x", mtime=0), "a gzip file"),
         (b"\x20" + bytes(7) + b"\x01\x02\x03\x04" + b"\x0a\x1e" + bytes(30), "a TFRecord file"),
         (b"\x01\x02\x03\x04", "of a kind that is not known"),
     ],
