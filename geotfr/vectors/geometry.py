@@ -45,6 +45,9 @@ def points_of(array: Any, *, where: str, first_row: int) -> tuple[NDArray[np.flo
             f"{where}: row {row + first_row} is a {shapes[row].geom_type}, not a point; use --geometry wkb or geojson,"
             " or take its centroid first"
         )
+    # Some versions of GEOS raise for an empty point.
+    shapes = shapes.copy()
+    shapes[shapely.is_empty(shapes)] = None
     x, y = shapely.get_x(shapes), shapely.get_y(shapes)
     return np.asarray(x, np.float64), np.asarray(y, np.float64)
 

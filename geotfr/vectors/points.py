@@ -65,14 +65,14 @@ class Points:
                 f"the band {clash!r} has the name of a column of the points; rename it with --bands new={clash}, or"
                 " leave the column out with --selectors"
             )
-        table = self.columns.take(pa.array(kept))
-        for name, values in bands.items():
-            table = table.append_column(name, _array(values, kept))
+        # Columns are put together at the end: a table without any has no rows either.
+        chosen = {name: self.columns[name].take(pa.array(kept)) for name in self.columns.column_names}
+        chosen |= {name: _array(values, kept) for name, values in bands.items()}
         geometry = GEOMETRY
-        while geometry in table.column_names:
+        while geometry in chosen:
             geometry += "_"
-        table = table.append_column(geometry, point_wkb(self.x[kept], self.y[kept]))
-        return table_in_memory(self.name, table, geometry=geometry, crs=self.crs, is_points=True)
+        chosen[geometry] = point_wkb(self.x[kept], self.y[kept])
+        return table_in_memory(self.name, pa.table(chosen), geometry=geometry, crs=self.crs, is_points=True)
 
 
 def read_points(table: Table, selectors: str | Sequence[str] | None) -> Points:

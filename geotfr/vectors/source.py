@@ -293,6 +293,10 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
     }
     with _told(name), csv.open_csv(path, **options) as file:
         schema = file.schema
+        binary = [field.name for field in schema if load("pyarrow").types.is_binary(field.type)]
+    if binary:
+        # pyarrow's word for text of another encoding.
+        raise InputError(f"{name}: column {binary[0]!r} holds text that isn't UTF-8; convert the file to UTF-8 first")
 
     def batches() -> Iterator[Any]:
         with csv.open_csv(path, **options) as file:
@@ -373,28 +377,23 @@ def _from_frame(frame: Any) -> Table:
     names = [column for column in frame.columns if column != geometry]
     if not all(isinstance(column, str) for column in names):
         raise InputError(f"{name}: a column's name is no text; rename the columns")
-    with _told(name):
-        arrow = _arrow_of(frame, names, name)
-        if geometry is not None:
-            shapes = frame[geometry]
-            is_points = bool((shapes.geom_type.dropna() == "Point").all())
-            crs = "" if shapes.crs is None else crs_text(shapes.crs.to_wkt())
-            wkb = pa.array(shapes.to_wkb().to_numpy(object), pa.binary(), from_pandas=True)
-            arrow = arrow.append_column(geometry, wkb)
-    return table_in_memory(name, arrow, geometry=geometry, crs=crs, is_points=is_points)
+    arrays = {column: _array_of(frame[column], f"{name}: column {column!r}") for column in names}
+    if geometry is not None:
+        shapes = frame[geometry]
+        is_points = bool((shapes.geom_type.dropna() == "Point").all())
+        crs = "" if shapes.crs is None else crs_text(shapes.crs.to_wkt())
+        arrays[geometry] = pa.array(shapes.to_wkb().to_numpy(object), pa.binary(), from_pandas=True)
+    return table_in_memory(name, pa.table(arrays), geometry=geometry, crs=crs, is_points=is_points)
 
 
-def _arrow_of(frame: Any, names: Sequence[str], where: str) -> Any:
+def _array_of(series: Any, where: str) -> Any:
     pa = load("pyarrow")
-    arrays = []
-    for column in names:
-        try:
-            found = pa.array(frame[column], from_pandas=_has_missing_as_null(frame[column]))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            told = " ".join(str(error).split())
-            raise InputError(f"{where}: column {column!r} has values of several types, or of none: {told}") from error
-        arrays.append(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
-    return pa.table(arrays, names=list(names)) if names else pa.table({"_": pa.nulls(len(frame))}).select([])
+    try:
+        found = pa.array(series, from_pandas=_has_missing_as_null(series))
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise InputError(f"{where} has values of several types, or of none: {told}") from error
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _has_missing_as_null(series: Any) -> bool:
