@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from export_options.worlds import World, worlds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oracle.images import assert_export, expected_export, fill_of
+from oracle.images import Grid, assert_export, expected_export, fill_of
 from oracle.run import contents
+from rasterio.transform import Affine
 
 import geotfr
-
-if TYPE_CHECKING:
-    from oracle.images import Options
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -33,6 +31,30 @@ def test_the_files_are_the_oracles_for_any_options_together(world: World, compre
         geotfr.export_image(paths, folder / "out" / "set", workers=1, **keywords, **more)
         assert_export(folder / "out", expected_export(paths, options, name="set"), compressor=compressor)
         assert {key: value for key, value in contents(folder).items() if key in before} == before
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@given(
+    world=worlds(),
+    side=st.sampled_from([0.37, 0.61, 1.0, 1.73]),
+    shift=st.tuples(st.integers(-150, 80), st.integers(-150, 80)),
+    workers=st.sampled_from([1, 2]),
+)
+def test_on_another_grid_each_pixel_is_the_one_under_its_middle_for_any_options_together(
+    world: World, side: float, shift: tuple[int, int], workers: int
+) -> None:
+    # Every source overlaps, and no middle is on an edge between pixels, where either would be right.
+    move = Affine.translation(shift[0] / 101 + 0.0031, shift[1] / 101 + 0.0031)
+    grid = Grid(affine=world.transform @ move @ Affine.scale(side, side), width=7, height=6)
+    world = replace(world, window=None, hole=None)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        paths, options, keywords = world.make(folder)
+        options = replace(options, grid=grid)
+        (folder / "out").mkdir()
+        place = {"crs_transform": list(grid.affine)[:6], "dimensions": (grid.width, grid.height)}
+        geotfr.export_image(paths, folder / "out" / "set", workers=workers, **keywords, **place)
+        assert_export(folder / "out", expected_export(paths, options, name="set"))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
@@ -52,16 +74,10 @@ def test_two_workers_give_the_bytes_of_one_for_any_options_together(world: World
 def test_scalar_bands_come_back_in_their_place_for_any_options_together(world: World) -> None:
     import rasterio
 
-    changes = {"masked_threshold": 1.0, "collapse": False, "sequence": False, "patch_index": "number"}
-    world = World(
-        world.files,
-        world.transform,
-        _changed(world.options, depths={}, **changes),
-        {},
-        world.mask,
-        world.window,
-        world.hole,
+    options = replace(
+        world.options, depths={}, masked_threshold=1.0, collapse=False, sequence=False, patch_index="number"
     )
+    world = replace(world, options=options, arrays={})
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         paths, options, keywords = world.make(folder)
@@ -82,9 +98,3 @@ def test_scalar_bands_come_back_in_their_place_for_any_options_together(world: W
                     fill = fill_of(options.default_value, band.pixels.dtype)
                     kept = np.where(seen, band.pixels.astype(got.dtype), fill.astype(got.dtype))
                 np.testing.assert_array_equal(got, kept[:height, :width])
-
-
-def _changed(options: Options, **changes: object) -> Options:
-    from dataclasses import replace
-
-    return replace(options, **changes)
