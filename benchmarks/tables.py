@@ -12,6 +12,7 @@ random points of a tiled raster, in random order, against rasterio's ``sample`` 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -33,14 +34,14 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def make_table(path: Path, rows: int) -> None:
-    """A Parquet file of 8 columns of random float64."""
+def make_table(*, path: str, rows: int) -> float:
+    """A Parquet file of 8 columns of random float64; made in a process of its own, whose memory isn't measured."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     random = np.random.default_rng(1)
-    pq.write_table(pa.table({name: random.random(rows) for name in COLUMNS}), path)
+    return timed(lambda: pq.write_table(pa.table({name: random.random(rows) for name in COLUMNS}), path))
 
 
 def run_export(*, folder: str, workers: int) -> float:
@@ -55,7 +56,7 @@ def run_export(*, folder: str, workers: int) -> float:
 
 
 def run_ingest(*, folder: str) -> float:
-    """Seconds of ``geotfr.ingest_table`` of what the script wrote: no manifest tells the columns."""
+    """Seconds of ``geotfr.ingest_table`` of a file that has no manifest to tell its columns."""
     import pyarrow.parquet
 
     import geotfr
@@ -138,7 +139,7 @@ def script_sample(*, raster: str, folder: str, rows: int) -> float:
     return timed(work)
 
 
-def make_points(path: Path, raster: str, rows: int) -> None:
+def make_points(*, path: str, raster: str, rows: int) -> float:
     """GeoParquet of random points within the raster, in random order."""
     import geopandas
     import numpy as np
@@ -150,7 +151,12 @@ def make_points(path: Path, raster: str, rows: int) -> None:
         crs = source.crs.to_wkt()
     x, y = random.uniform(left, right, rows), random.uniform(bottom, top, rows)
     frame = geopandas.GeoDataFrame({"number": np.arange(rows)}, geometry=geopandas.points_from_xy(x, y), crs=crs)
-    frame.to_parquet(path)
+    return timed(lambda: frame.to_parquet(path))
+
+
+def prepare(function: str, **arguments: Any) -> None:
+    """Call ``function`` in a process of its own: a child's peak memory counts what its parent had."""
+    measure([Contender(name="prepare", module="tables", function=function, arguments=arguments, rounds=1)])
 
 
 def report(name: str, seconds: float, peak_mib: float, script: float | None = None, scale: float = 1) -> None:
@@ -161,12 +167,12 @@ def report(name: str, seconds: float, peak_mib: float, script: float | None = No
 
 def tables(folder: Path, rows: int, script_rows: int, rounds: int) -> None:
     """Parquet to TFRecord and back."""
-    make_table(folder / "table.parquet", rows)
-    make_table(folder / "part.parquet", script_rows)
-    # What the script writes has its map keys in any order: ingest is measured on that too.
-    run_export(folder=str(folder), workers=1)
-    (folder / "rows.tfrecord.gz").write_bytes((folder / "geotfr.tfrecord.gz").read_bytes())
     place = str(folder)
+    prepare("make_table", path=f"{place}/table.parquet", rows=rows)
+    prepare("make_table", path=f"{place}/part.parquet", rows=script_rows)
+    prepare("run_export", folder=place, workers=1)
+    # Without its manifest.
+    shutil.copy(folder / "geotfr.tfrecord.gz", folder / "rows.tfrecord.gz")
 
     def contender(name: str, function: str, **arguments: Any) -> Contender:
         arguments["folder"] = place
@@ -194,7 +200,7 @@ def sample(folder: Path, rows: int, script_rows: int, rounds: int, size: int, ba
     from _data import big_raster
 
     raster = str(big_raster(size=size, bands=bands))
-    make_points(folder / "points.parquet", raster, rows)
+    prepare("make_points", path=str(folder / "points.parquet"), raster=raster, rows=rows)
     arguments = {"raster": raster, "folder": str(folder)}
     found = measure(
         [
