@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from geotfr.errors import OutputError, UsageError
+from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import atomic_output
 
@@ -260,5 +261,12 @@ def _folder_beside(target: Path) -> Iterator[Path]:
         raise OutputError(f"{target}: can't be written: {error.strerror} in its folder") from error
     try:
         yield folder
+    except GeotfrError as error:
+        # GDAL spoke of a file in there; the user knows the final name.
+        error.args = (
+            re.sub(rf"{re.escape(str(folder))}/[a-z0-9.-]+", lambda _: str(target), str(error)),
+            *error.args[1:],
+        )
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)

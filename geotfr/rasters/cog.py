@@ -66,6 +66,10 @@ def cog_options(
         if key in chosen:
             raise UsageError(f"--creation-option {name}: given twice")
         chosen[key] = str(value)
+    side = chosen.get("BLOCKSIZE", "512")
+    # GDAL 3.10 ends the process for some other values.
+    if not (side.isascii() and side.isdecimal() and 128 <= int(side) <= 4096 and int(side) % 16 == 0):
+        raise UsageError(f"--creation-option BLOCKSIZE: found {side!r}; allowed are multiples of 16 from 128 to 4096")
     compression = chosen.get("COMPRESS", "DEFLATE").upper()
     options = {"COMPRESS": compression, "BLOCKSIZE": "512", "NUM_THREADS": str(threads)}
     options["BIGTIFF"] = creation.creation_options({}, shape=shape, dtype=dtype, block_yx=(512, 512), threads=1)[

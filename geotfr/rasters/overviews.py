@@ -116,6 +116,7 @@ def _write_level(below: Path, level: Path, shape: tuple[int, int], policies: Seq
                     pixels = _read(dataset, index, window)
                     half, known = halved(pixels, _valid(pixels, dataset.nodata, mask), policy)
                     if dataset.nodata is not None:
+                        half[known & (half == dataset.nodata)] = _beside(dataset.nodata, half.dtype)
                         half[~known] = dataset.nodata
                     elif half.dtype.kind == "f":
                         half[~known] = np.nan
@@ -145,6 +146,17 @@ def _read(dataset: DatasetReader, index: int | None, window: Any) -> NDArray[Any
     except GDAL_ERRORS as error:
         raise OutputError(f"{dataset.name}: can't be read back: {gdal_words(error)}") from error
     return pixels
+
+
+def _beside(nodata: float, dtype: np.dtype[Any]) -> float:
+    """The value next to nodata, for a mean that is nodata by chance.
+
+    **Source**: GDAL's overviews, which take the one above unless nodata is the greatest value.
+    """
+    if dtype.kind != "f":
+        return nodata - 1 if nodata == np.iinfo(dtype).max else nodata + 1
+    greatest = np.finfo(dtype).max
+    return float(np.nextafter(dtype.type(nodata), dtype.type(0) if nodata == greatest else greatest))
 
 
 def _valid(pixels: NDArray[Any], nodata: float | None, mask: NDArray[np.bool_] | None) -> NDArray[np.bool_]:

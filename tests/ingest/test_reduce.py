@@ -145,6 +145,8 @@ def test_values_beyond_the_type_are_clamped_to_its_end(dtype: str, tmp_path: Pat
         ("--pyramiding-policy", "b2=mean"),
         ("--pyramiding-policy", "b1=mean,b1=max"),
         ("--format", "cog", "--creation-option", "TILING_SCHEME=x"),
+        ("--format", "cog", "--creation-option", "BLOCKSIZE=x"),
+        ("--format", "cog", "--creation-option", "BLOCKSIZE=0"),
         ("--class-names", "a,b", "--channels", "first", "--kernel-size", "1"),
     ],
     ids=" ".join,
