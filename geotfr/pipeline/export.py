@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from geotfr._version import __version__
-from geotfr.errors import UsageError
+from geotfr.errors import MissingInputError, UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo, is_manifest, is_mixer
 from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.patches import PatchLayout
 from geotfr.patches.features import BandSpec, feature_specs
-from geotfr.pipeline.encode import EncodeCounts, make_encoder
+from geotfr.pipeline.encode import make_encoder
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.plan import ExportPlan, check_patches, human_bytes, plan_for
 from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.resume import ExportJournal, Tally, without_first
 from geotfr.pipeline.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.strips import StripReader
+from geotfr.pipeline.unreadable import UnreadableMasked
 from geotfr.records.gzip import codec, ee_bytes_promised
 from geotfr.storage import OutputSet
+from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,10 +39,16 @@ if TYPE_CHECKING:
     from geotfr.patches.features import FeatureSpec
     from geotfr.pipeline.encode import Encoded
     from geotfr.pipeline.progress import Progress
+    from geotfr.pipeline.strips import PixelSource
     from geotfr.rasters.source import RasterSource
     from geotfr.storage import AtomicFile
 
 __all__ = ["ExportResult", "export_image", "plan_export"]
+
+ON_READ_ERROR = ("error", "mask")
+
+# The most that deflate makes of a byte, with the overhead of gzip's members left out.
+_MOST_DEFLATED = 1032
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +71,10 @@ class ExportResult:
         Patches left out because their masked share passes ``masked_threshold``.
     masked_share
         Share of masked pixels among the pixels of all patches, margins not counted.
+    pixels_unreadable
+        Pixels of storage blocks that couldn't be read, and were masked by ``on_read_error="mask"``.
+    shards_resumed
+        How many of the shards a stopped run had finished.
     size_bytes
         Bytes of the shards on disk.
     seconds
@@ -77,6 +90,8 @@ class ExportResult:
     patches_written: int
     patches_dropped: int
     masked_share: float
+    pixels_unreadable: int
+    shards_resumed: int
     size_bytes: int
     seconds: float
     warnings: tuple[str, ...]
@@ -92,6 +107,8 @@ class ExportResult:
             "patches_dropped_masked": self.patches_dropped,
             "left_out": self.plan.to_dict()["left_out"],
             "masked_share": round(self.masked_share, 6),
+            "pixels_unreadable": self.pixels_unreadable,
+            "shards_resumed": self.shards_resumed,
             "bytes": self.size_bytes,
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
@@ -137,6 +154,8 @@ def export_image(
     prefix: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    resume: bool = False,
+    on_read_error: str = "error",
     workers: int | None = None,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
@@ -156,6 +175,13 @@ def export_image(
         Folder and beginning of the names of all files; one that ends in ``/`` is a folder, made if its parent exists.
     overwrite
         Replace a set that has this prefix.
+    resume
+        Continue behind the last whole shard of a run of the same call that was stopped, and keep whole shards (under
+        hidden names) if this run is stopped. The files are those of a run that wasn't. Without it, a run that fails
+        leaves nothing, and what a killed one left is removed.
+    on_read_error
+        ``error`` (default): pixels that can't be read stop the export. ``mask``: their storage blocks are masked,
+        counted and told.
     workers
         Threads; by default as many as there are cores, up to 4. The bytes don't depend on it.
     memory_limit
@@ -193,7 +219,8 @@ def export_image(
     Raises
     ------
     UsageError
-        Options that are unknown, out of range or contradict each other, or no whole patch.
+        Options that are unknown, out of range or contradict each other, or no whole patch; ``resume`` of a run with
+        other options, sources or versions.
     InputError
         A source is missing, is no raster, or can't be exported.
     ReadError
@@ -201,7 +228,7 @@ def export_image(
     LimitError
         A record passes 2 GiB, or the memory needed passes ``memory_limit``.
     OutputError
-        The output can't be written, or exists and ``overwrite`` is False.
+        The output can't be written or can't fit, or exists and ``overwrite`` is False.
 
     Notes
     -----
@@ -211,10 +238,10 @@ def export_image(
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     with _open(sources, checked, threads) as source:
-        job = _Job(source, checked, workers=threads, memory_limit=memory_limit)
+        job = _Job(source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error)
         if on_plan is not None:
             on_plan(job.plan)
-        return job.run(os.fspath(prefix), overwrite=overwrite, progress=progress, started=started)
+        return job.run(os.fspath(prefix), overwrite=overwrite, resume=resume, progress=progress, started=started)
 
 
 def _open(sources: Any, options: ExportOptions, workers: int) -> RasterSource:
@@ -256,24 +283,23 @@ def _region(text: str) -> Region:
     return parse_region(text)
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What the summary and the manifest tell of the pixels."""
-
-    counts: EncodeCounts = field(default_factory=EncodeCounts)
-    masked_pixels: int = 0
-    dropped: list[int] = field(default_factory=list)
-    oversized: int = 0
-
-
 class _Job:
     """One export: its plan, then its run."""
 
     def __init__(
-        self, source: RasterSource, options: ExportOptions, *, workers: int, memory_limit: Size | None
+        self,
+        source: RasterSource,
+        options: ExportOptions,
+        *,
+        workers: int,
+        memory_limit: Size | None,
+        on_read_error: str = "error",
     ) -> None:
+        if on_read_error not in ON_READ_ERROR:
+            raise UsageError(f"on_read_error: found {on_read_error!r}; allowed are {' and '.join(ON_READ_ERROR)}")
         self._source = source
         self._options = options
+        self._unreadable = UnreadableMasked(source) if on_read_error == "mask" else None
         layout = PatchLayout(
             geobox=source.geobox,
             patch_yx=options.patch_yx,
@@ -301,9 +327,10 @@ class _Job:
             features=features,
             plane_dtypes=dtypes,
             encoder=self._encoder,
-            has_mask=source.has_mask,
+            has_mask=self._pixels.has_mask,
             block_shape_yx=source.block_shape_yx,
             block_bytes=source.block_bytes,
+            scratch_pixel_bytes=source.scratch_pixel_bytes,
             max_shard_bytes=options.max_shard_bytes,
             compresses=self._codec.packs,
             workers=workers,
@@ -311,26 +338,50 @@ class _Job:
         )
         """What will be written, and how."""
 
-    def run(self, prefix: str, *, overwrite: bool, progress: bool | Progress, started: float) -> ExportResult:
+    @property
+    def _pixels(self) -> PixelSource:
+        return self._unreadable or self._source
+
+    def run(
+        self, prefix: str, *, overwrite: bool, resume: bool, progress: bool | Progress, started: float
+    ) -> ExportResult:
         """Write the set."""
         from geotfr.rasters.safe_open import raster_env
 
         plan, options = self.plan, self._options
         names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=self._codec.suffix)
         self._check_sources(names)
+        if resume and self._is_in_memory:
+            raise UsageError("resume: a source is in memory, and can't be compared with the stopped run's; give files")
         outputs = OutputSet(
-            names.folder, name=names.name, belongs=_belongs(names), overwrite=overwrite, make_folder=not names.name
+            names.folder,
+            name=names.name,
+            belongs=_belongs(names),
+            overwrite=overwrite,
+            make_folder=not names.name,
+            resume=resume,
         )
         with (
             outputs,
             raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
             progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
         ):
+            left = [] if self._is_in_memory else outputs.begin(self._head())
+            journal = ExportJournal(outputs, left, self._unreadable)
+            resumed = len(journal.shards)
+            whole_bytes = sum(shard.file.size for shard in journal.shards)
+            check_space(names.folder, self._least_bytes() - whole_bytes, what="this export")
+            report(journal.first_patch, whole_bytes)
             is_size_known = plan.is_even and options.compressor == "none" and options.masked_threshold == 1
             writer = ShardWriter(
-                outputs, self._codec, shard_bytes=plan.shard_bytes if is_size_known else lambda _: None
+                outputs,
+                self._codec,
+                shard_bytes=plan.shard_bytes if is_size_known else lambda _: None,
+                finished=journal.shards,
+                on_finished=journal.finished,
             )
-            tally = self._write_records(writer, report)
+            self._write_records(writer, journal, report)
+            tally = journal.tally
             named, manifest = self._describe(names, writer, tally)
             files = list(named)
             mixer_name = None
@@ -340,6 +391,8 @@ class _Job:
             files.append((names.manifest, _text_file(outputs, manifest.to_text())))
             outputs.publish(files, incomplete_without=(names.manifest, names.mixer(total=1), names.mixer(total=2)))
         patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
+        # Where all records are alike, the plan has told it.
+        oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)
         return ExportResult(
             plan=plan,
             shards=tuple(names.folder / name for name, _ in named),
@@ -348,14 +401,47 @@ class _Job:
             patches_written=manifest.patches_written,
             patches_dropped=len(manifest.patches_dropped),
             masked_share=tally.masked_pixels / (plan.layout.count * patch_pixels),
+            pixels_unreadable=manifest.pixels_unreadable,
+            shards_resumed=resumed,
             size_bytes=sum(shard.bytes for shard in manifest.shards),
             seconds=time.perf_counter() - started,
             warnings=(
                 *self._source.warnings,
                 *plan.warnings,
-                *_warnings(options, tally, manifest.patches_written),
+                *_warnings(options, tally, manifest.patches_written, oversized),
+                *_unreadable_warnings(self._unreadable),
             ),
         )
+
+    @property
+    def _is_in_memory(self) -> bool:
+        return any(file.memory is not None for file in self._source.sources)
+
+    def _head(self) -> dict[str, Any]:
+        """What decides the bytes: a run that continues another must have the same."""
+        from geotfr.rasters.versions import gdal_version
+
+        geobox = self._source.geobox
+        region = self._options.region
+        files = [file.path for file in self._source.sources]
+        if region is not None and os.path.isfile(region):  # noqa: PTH113  (a text of GeoJSON is too long for Path)
+            files.append(region)
+        return {
+            "geotfr": __version__,
+            "gdal": gdal_version(),
+            "compressor": self._codec.library,
+            "on_read_error": "error" if self._unreadable is None else "mask",
+            "options": self._options.as_used(),
+            "grid": {"crs": geobox.crs, "transform": list(geobox.affine), "size": list(geobox.shape_yx)},
+            "features": [[feature.name, feature.kind, feature.depth] for feature in self.plan.features],
+            "sources": [_identity(path) for path in files],
+        }
+
+    def _least_bytes(self) -> int:
+        """Bytes that the shards take for certain."""
+        if self._options.masked_threshold != 1 or not self.plan.is_even:
+            return 0
+        return self.plan.total_bytes // (1 if self._options.compressor == "none" else _MOST_DEFLATED)
 
     def _check_sources(self, names: SetNames) -> None:
         """Refuse to write over a source."""
@@ -364,10 +450,9 @@ class _Job:
             if path.parent == names.folder.resolve() and names.is_of_set(path.name):
                 raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
 
-    def _write_records(self, writer: ShardWriter, report: Progress) -> _Tally:
+    def _write_records(self, writer: ShardWriter, journal: ExportJournal, report: Progress) -> None:
         """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
-        plan, encoder, options = self.plan, self._encoder, self._options
-        tally = _Tally()
+        plan, encoder, options, tally = self.plan, self._encoder, self._options, journal.tally
         with encoder_pool(plan.workers) as pool:
             cutter = ShardCutter(
                 writer,
@@ -378,24 +463,29 @@ class _Job:
                 release=encoder.recycle,
                 report=report,
             )
+            surplus = journal.surplus
 
             def commit(encoded: Encoded) -> None:
+                nonlocal surplus
                 tally.counts.add(encoded.counts)
-                cutter.add(encoded)
+                tally.records += len(encoded.ends)
+                known = min(surplus, len(encoded.ends))
+                surplus -= known
+                cutter.add(without_first(encoded, known) if known else encoded)
 
             window = OrderedWindow(pool, commit, size=plan.workers + 1)
-            for strip in StripReader(plan, self._source, self._bands, mask_mode=options.mask_mode):
+            for strip in StripReader(
+                plan, self._pixels, self._bands, mask_mode=options.mask_mode, first_patch=journal.first_patch
+            ):
+                journal.strip(strip.rows.start * plan.layout.columns + strip.columns.start)
                 for unit in encoder.units(_kept(strip, options.masked_threshold, tally)):
                     window.submit(encoder.encode, strip, unit)
                 # The strip's buffer is used again: nothing may still be encoded from it.
                 window.drain()
             cutter.finish()
-        # Where all records are alike, the plan has told it.
-        tally.oversized = 0 if plan.is_even else cutter.oversized
-        return tally
 
     def _describe(
-        self, names: SetNames, writer: ShardWriter, tally: _Tally
+        self, names: SetNames, writer: ShardWriter, tally: Tally
     ) -> tuple[list[tuple[str, AtomicFile]], Manifest]:
         """The shards with their final names, and the manifest that lists them."""
         plan, options, layout = self.plan, self._options, self.plan.layout
@@ -422,6 +512,7 @@ class _Job:
             compressor=self._codec.name,
             compressor_level=self._codec.level,
             compressor_library=self._codec.library,
+            pixels_unreadable=0 if self._unreadable is None else self._unreadable.pixels,
         )
         return named, manifest
 
@@ -453,7 +544,7 @@ def _json_nodata(values: tuple[Any, ...]) -> float | int | str | None:
     return value if isinstance(value, int) or np.isfinite(value) else str(value)
 
 
-def _kept(strip: Strip, threshold: float, tally: _Tally) -> NDArray[np.int64]:
+def _kept(strip: Strip, threshold: float, tally: Tally) -> NDArray[np.int64]:
     """Positions within the strip of the patches to write; the others' numbers go into the tally."""
     tally.masked_pixels += int(strip.masked_counts.sum())
     pixels = strip.layout.patch_yx[0] * strip.layout.patch_yx[1]
@@ -483,11 +574,29 @@ def _belongs(names: SetNames) -> Any:
     return belongs
 
 
-def _warnings(options: ExportOptions, tally: _Tally, written: int) -> list[str]:
+def _identity(path: str) -> dict[str, Any]:
+    """What tells a file from its later versions."""
+    try:
+        facts = Path(path).stat()
+    except OSError as error:
+        raise MissingInputError(f"{path}: can't be read: {error.strerror}") from error
+    return {"name": Path(path).name, "bytes": facts.st_size, "modified_ns": facts.st_mtime_ns}
+
+
+def _unreadable_warnings(unreadable: UnreadableMasked | None) -> list[str]:
+    if unreadable is None or not unreadable.blocks:
+        return []
+    return [
+        f"{unreadable.pixels:,} pixels in {len(unreadable.blocks):,} storage blocks can't be read and are masked"
+        + (f"; the first: {unreadable.first_error}" if unreadable.first_error else "")
+    ]
+
+
+def _warnings(options: ExportOptions, tally: Tally, written: int, oversized: int) -> list[str]:
     found = []
-    if tally.oversized:
+    if oversized:
         found.append(
-            f"{tally.oversized:,} records are larger than the limit max_file_size {options.max_shard_bytes:,}; each got"
+            f"{oversized:,} records are larger than the limit max_file_size {options.max_shard_bytes:,}; each got"
             " a shard of its own"
         )
     if tally.counts.inexact:

@@ -125,13 +125,17 @@ class ExportPlan:
         records = min(self.records_per_shard, self.records - shard * self.records_per_shard)
         return records * self.record_bytes
 
-    def strip_ranges(self) -> Iterator[tuple[range, range]]:
-        """(patch rows, patch columns) of each strip, in the order of the records."""
+    def strip_ranges(self, first_patch: int = 0) -> Iterator[tuple[range, range]]:
+        """(patch rows, patch columns) of each strip from ``first_patch`` on, in the order of the records."""
         layout, strips = self.layout, self.strips
-        for row in range(0, layout.rows, strips.patch_rows):
-            rows = range(row, min(row + strips.patch_rows, layout.rows))
-            for column in range(0, layout.columns, strips.patch_columns):
+        row, first_column = divmod(first_patch, layout.columns)
+        while row < layout.rows:
+            # The rest of a row that was begun goes alone.
+            height = 1 if first_column else strips.patch_rows
+            rows = range(row, min(row + height, layout.rows))
+            for column in range(first_column, layout.columns, strips.patch_columns):
                 yield rows, range(column, min(column + strips.patch_columns, layout.columns))
+            row, first_column = rows.stop, 0
 
     def to_dict(self) -> dict[str, Any]:
         """The plan in JSON types, pairs as (width, height)."""
@@ -224,6 +228,7 @@ def plan_for(
     has_mask: bool,
     block_shape_yx: tuple[int, int],
     block_bytes: int,
+    scratch_pixel_bytes: int,
     max_shard_bytes: int,
     compresses: bool,
     workers: int,
@@ -235,6 +240,8 @@ def plan_for(
     ----------
     block_shape_yx, block_bytes
         The source's storage block: (rows, columns), and its decoded bytes.
+    scratch_pixel_bytes
+        What reading takes beside the buffers, in bytes for each pixel read at once.
     memory_limit
         Bytes of resident memory that the run may take; None: what is fast.
 
@@ -269,6 +276,7 @@ def plan_for(
     strips, memory_bytes = _plan_strips(
         layout=layout,
         pixel_bytes=sum(dtype.itemsize for dtype in plane_dtypes) + (len(plane_dtypes) if has_mask else 0) + 1,
+        scratch_pixel_bytes=scratch_pixel_bytes + 1,
         block_shape_yx=block_shape_yx,
         block_bytes=block_bytes,
         other_bytes=PROCESS_BYTES + units_bytes + block_bytes * workers,
@@ -306,6 +314,7 @@ def _plan_strips(
     *,
     layout: PatchLayout,
     pixel_bytes: int,
+    scratch_pixel_bytes: int,
     block_shape_yx: tuple[int, int],
     block_bytes: int,
     other_bytes: int,
@@ -342,8 +351,7 @@ def _plan_strips(
         )
 
     def size(plan: StripPlan) -> int:
-        # The scratch of the mask computation is one more byte per pixel of one buffer.
-        return plan.rows_px * plan.cols_px * (plan.buffers * pixel_bytes + 1)
+        return plan.rows_px * plan.cols_px * (plan.buffers * pixel_bytes + scratch_pixel_bytes)
 
     rows_of_blocks_bytes = math.ceil(layout.geobox.shape_yx[1] / block_shape_yx[1]) * block_bytes
     keeping_cache = int(rows_of_blocks_bytes * 1.1) + MIB

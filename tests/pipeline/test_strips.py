@@ -79,6 +79,7 @@ def planned(
         has_mask=True,
         block_shape_yx=block,
         block_bytes=block[0] * block[1] * bands * 2,
+        scratch_pixel_bytes=0,
         max_shard_bytes=2**30,
         compresses=False,
         workers=workers,
