@@ -3,7 +3,8 @@
     python benchmarks/ingest.py [--size 8192] [--rounds 3]
 
 Three float32 bands in patches of 256. ``same options``: both sides write tiles of 256 with GDAL's default DEFLATE, and
-GDAL alone writes the same pixels from memory. ``defaults``: geotfr's own creation options.
+GDAL alone writes the same pixels from memory. ``defaults``: geotfr's own creation options. Then the same raster with
+kernel 128, each overlap against ``crop``, and as a COG.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from _measure import Contender, measure
 from export import PATCH, show, timed
@@ -20,20 +22,21 @@ SAME = {"TILED": "YES", "BLOCKXSIZE": "256", "BLOCKYSIZE": "256", "COMPRESS": "D
 BANDS = ("B1", "B2", "B3")
 
 
-def run_geotfr(*, folder: str, options: dict[str, str], workers: int) -> float:
-    """Seconds of ``geotfr.ingest_predictions``; imports aren't counted, as the script's aren't."""
+def run_geotfr(*, folder: str, options: dict[str, str], workers: int, name: str = "set", **more: Any) -> float:
+    """Seconds of ``geotfr.ingest_predictions`` of the set ``name``; imports aren't counted, as the script's aren't."""
     import geotfr
     import geotfr.rasters.sink
 
     ingest_predictions = geotfr.ingest_predictions
     return timed(
         lambda: ingest_predictions(
-            f"{folder}/set.json",
-            [f"{folder}/set.tfrecord"],
+            f"{folder}/{name}.json",
+            [f"{folder}/{name}.tfrecord"],
             f"{folder}/geotfr.tif",
             creation_options=options,
             workers=workers,
             overwrite=True,
+            **more,
         )
     )
 
@@ -112,6 +115,15 @@ def main() -> None:
                 ]
             )
             show(f"3 float32 bands, {workers} thread{'s' if workers > 1 else ''} (floor: GDAL's write alone)", found)
+        geotfr.export_image(
+            raster, folder / "padded", patch_dimensions=PATCH, kernel_size=128, compressed=False, max_file_size="64GB"
+        )
+        padded: dict[str, object] = {"options": {}, "workers": 1, "name": "padded"}
+        overlaps = ("crop", "average", "linear", "cosine", "gaussian", "vote")
+        found = measure([contender(overlap, "run_geotfr", overlap=overlap, **padded) for overlap in overlaps])
+        show("kernel 128, margins cropped or blended, 1 thread", found)
+        found = measure([contender("cog", "run_geotfr", options={}, workers=1, format="cog")])
+        show("a COG with mean overviews, 1 thread", found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

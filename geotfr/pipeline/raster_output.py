@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.pixel_type import PixelType
     from geotfr.rasters.sink import GeoTiffSink
 
-__all__ = ["BandStatistics", "RasterOutput", "Samples"]
+__all__ = ["BandStatistics", "RasterOutput", "Samples", "folder_beside"]
 
 _SAMPLE_PX = 256
 _SAMPLES = 8
@@ -176,7 +176,7 @@ class RasterOutput:
             temporary = stack.enter_context(atomic_path(target, overwrite=overwrite))
             base = temporary
             if self.is_staged:
-                base = stack.enter_context(_folder_beside(target)) / "base.tif"
+                base = stack.enter_context(folder_beside(target)) / "base.tif"
             yield base, temporary
         # What described the raster that was replaced.
         for suffix in _SIDE_FILES:
@@ -254,7 +254,8 @@ class RasterOutput:
 
 
 @contextlib.contextmanager
-def _folder_beside(target: Path) -> Iterator[Path]:
+def folder_beside(target: Path) -> Iterator[Path]:
+    """A hidden folder beside ``target`` for files on the way to it; gone when the block ends."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=".geotfr-", suffix=".tmp", dir=target.parent))
     except OSError as error:

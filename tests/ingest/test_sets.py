@@ -10,6 +10,7 @@ import pytest
 from oracle.rasters import NORTH_UP, ROTATED, numbered, read_raster, write_raster
 from oracle.run import assert_refused, run
 from oracle.sets import write_set
+from rasterio.transform import Affine
 
 import geotfr
 
@@ -117,3 +118,47 @@ def test_a_grid_without_or_with_other_patches_is_refused(
         *("ingest-predictions", *shards, "--grid", tmp_path / "scene.tif", "--output", tmp_path / "o.tif", *more)
     )
     assert_refused(outcome, code, words)
+
+
+def write_tile(folder: Path, picture: np.ndarray, row: int, col: int, *, transform: object = NORTH_UP) -> None:
+    """A set of 4 x 6 pixels of ``picture``, whose corner lies at (row, col)."""
+    folder.mkdir(parents=True)
+    moved = transform @ Affine.translation(col, row)  # type: ignore[operator]
+    write_set(folder, picture[:, row : row + 4, col : col + 6], patch=(2, 2), place=(moved, "EPSG:32618"))
+
+
+@pytest.mark.parametrize("transform", [NORTH_UP, ROTATED], ids=["north-up", "rotated"])
+@pytest.mark.parametrize("form", ["gtiff", "cog"])
+def test_neighbours_become_one_raster(form: str, transform: object, tmp_path: Path) -> None:
+    picture = numbered(1, 8, 12)
+    for name, row, col in (("a", 4, 6), ("b", 0, 0), ("c", 4, 0)):
+        write_tile(tmp_path / "in" / name, picture, row, col, transform=transform)
+    outcome = run(
+        *("ingest-predictions", tmp_path / "in", "--mosaic", "--output", tmp_path / "o.tif", "--nodata", "-1"),
+        *("--format", form, "--statistics"),
+    )
+    assert outcome.code == 0, outcome.told
+    wanted = picture.copy()
+    wanted[:, :4, 6:] = -1
+    pixels, profile, _ = read_raster(tmp_path / "o.tif")
+    np.testing.assert_array_equal(pixels, wanted)
+    np.testing.assert_allclose(profile["transform"][:6], transform[:6], atol=1e-6)  # type: ignore[index]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "o.tif"]
+
+
+@pytest.mark.parametrize(("row", "col", "words"), [(2, 0, "overlap"), (4, 0.5, "another grid")])
+def test_sets_that_are_no_neighbours_are_refused(row: int, col: float, words: str, tmp_path: Path) -> None:
+    write_tile(tmp_path / "in" / "a", numbered(1, 8, 12), 0, 0)
+    (tmp_path / "in" / "b").mkdir()
+    moved = NORTH_UP @ Affine.translation(col, row)
+    write_set(tmp_path / "in" / "b", numbered(1, 4, 6), patch=(2, 2), place=(moved, "EPSG:32618"))
+    outcome = run("ingest-predictions", tmp_path / "in", "--mosaic", "--output", tmp_path / "o.tif")
+    assert_refused(outcome, 2, words, "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+
+
+def test_neighbours_of_another_type_are_refused(tmp_path: Path) -> None:
+    write_tile(tmp_path / "in" / "a", numbered(1, 8, 12), 0, 0)
+    write_tile(tmp_path / "in" / "b", numbered(1, 8, 12, "int64"), 4, 0)
+    outcome = run("ingest-predictions", tmp_path / "in", "--mosaic", "--output", tmp_path / "o.tif")
+    assert_refused(outcome, 2, "dtype", "--dtype")

@@ -112,6 +112,7 @@ if TYPE_CHECKING:
 @click.option(
     "--each", is_flag=True, help="Every set in FOLDER, and right below it, to NAME.tif in the folder --output."
 )
+@click.option("--mosaic", is_flag=True, help="The sets in FOLDER, neighbours on one grid, to one raster.")
 @click.option("--grid", metavar="RASTER", help="In place of a mixer: the raster that the patches were cut from.")
 @click.option("--patch-dimensions", metavar="W[,H]", help="With --grid: the patches, row-major from its corner.")
 @click.option("--preview", metavar="PNG", help="Write a picture of the result, too.")
@@ -131,6 +132,7 @@ def command(
     shards: tuple[str, ...],
     output: str,
     each: bool,
+    mosaic: bool,
     overwrite: bool,
     quiet: bool,
     as_json: bool,
@@ -145,8 +147,10 @@ def command(
         # Without a mixer all arguments are shards.
         shards = (mixer, *shards)
     progress = shows_progress(quiet=quiet)
-    if each:
-        results = _each(mixer, shards, output, overwrite=overwrite, progress=progress, **options)
+    if each and mosaic:
+        raise click.UsageError("--each, --mosaic: give one of them")
+    if each or mosaic:
+        results = _of_folder(mixer, shards, output, mosaic=mosaic, overwrite=overwrite, progress=progress, **options)
     else:
         from geotfr.pipeline.ingest import ingest_predictions
 
@@ -165,12 +169,16 @@ def command(
         click.get_current_context().exit(LOSSES)
 
 
-def _each(folder: str, shards: tuple[str, ...], output: str, **options: Any) -> Iterator[IngestResult]:
+def _of_folder(
+    folder: str, shards: tuple[str, ...], output: str, *, mosaic: bool, **options: Any
+) -> Iterator[IngestResult]:
     from geotfr.pipeline.ingest_each import ingest_each
+    from geotfr.pipeline.ingest_mosaic import ingest_mosaic
 
+    flag = "--mosaic" if mosaic else "--each"
     for name in ("grid", "patch_dimensions", "preview"):
         if options.pop(name) is not None:
-            raise click.UsageError(f"--each: each set has a mixer and a name of its own; not with --{name}")
+            raise click.UsageError(f"{flag}: each set has a mixer of its own; not with --{name.replace('_', '-')}")
     if shards:
-        raise click.UsageError("--each: takes one folder, and finds the shards in it")
-    return ingest_each(folder, output, **options)
+        raise click.UsageError(f"{flag}: takes one folder, and finds the shards in it")
+    return iter([ingest_mosaic(folder, output, **options)]) if mosaic else ingest_each(folder, output, **options)
