@@ -25,6 +25,7 @@ __all__ = [
     "Scene",
     "assert_export",
     "block_pixels",
+    "exact_fill",
     "expected_export",
     "feature_kind",
     "fill_of",
