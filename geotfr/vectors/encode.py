@@ -88,7 +88,7 @@ class _Packed:
         """Whether a layout can hold it: it has no place for lists of no number or of several bytes values."""
         if self.holds_fields:
             return False
-        return self.kind is Kind.BYTES or bool((self.sizes[self.present] > 0).all())
+        return self.kind is Kind.BYTES or bool(((self.sizes > 0) | ~self.present).all())
 
     def entry_head(self, size: int) -> bytes:
         """What stands in front of ``size`` bytes of values in a record; nothing for -1, which is an absent feature."""

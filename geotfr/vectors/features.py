@@ -49,16 +49,16 @@ class ColumnTally:
 
 @dataclass(slots=True)
 class _Where:
-    """The place that errors name: a column, and the number of the first row of the batch."""
+    """The place that errors name: a column, the first row of the batch, and the rows' bounds among its values."""
 
     table: str
     column: str
     first_row: int
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    row_splits: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def error(self, problem: str, value_number: int) -> InputError:
         """``problem`` at the row that holds value ``value_number`` of the batch."""
-        row = int(self.rows[value_number]) + self.first_row
+        row = int(np.searchsorted(self.row_splits, value_number, side="right")) - 1 + self.first_row
         return InputError(f"{self.table}: row {row}, column {self.column!r}: {problem}")
 
 
@@ -85,7 +85,7 @@ def feature_of(array: Any, info: ColumnInfo, *, table: str, first_row: int) -> t
     flat, row_splits = _flattened(array, present, where)
     if pa.types.is_null(flat.type):
         flat = flat.cast(pa.float32())
-    where.rows = np.repeat(np.arange(len(present)), np.diff(row_splits))
+    where.row_splits = row_splits
     tally = ColumnTally(absent=int(len(present) - present.sum()))
     if info.kind is Kind.BYTES:
         if flat.null_count:
@@ -148,7 +148,7 @@ def _flattened(array: Any, present: NDArray[np.bool_], where: _Where) -> tuple[A
     is_outer = True
     while _is_list(array.type):
         if not is_outer and array.null_count:
-            where.rows = np.repeat(np.arange(len(present)), np.diff(row_splits))
+            where.row_splits = row_splits
             raise where.error("a null inside an array of arrays; fill it first", _first_null(array))
         lengths = pc.fill_null(pc.list_value_length(array), 0)
         row_splits = splits_of(lengths.cast(pa.int64()).to_numpy(zero_copy_only=False))[row_splits]
@@ -173,7 +173,9 @@ def _numbers(flat: Any, kind: Kind, where: _Where) -> NDArray[Any]:
         flat = flat.cast(pa.float64())
     if flat.null_count:
         if kind is Kind.INT64:
-            raise where.error("a null inside an array of whole numbers; fill it, or use --feature-kinds float", 0)
+            raise where.error(
+                "a null inside an array of whole numbers; fill it, or use --feature-kinds float", _first_null(flat)
+            )
         flat = flat.cast(pa.float64(), safe=False).fill_null(np.nan)
     if pa.types.is_boolean(flat.type):
         flat = flat.cast(pa.uint8())
