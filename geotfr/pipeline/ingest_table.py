@@ -240,14 +240,23 @@ def _joined(
 ) -> tuple[TableShape, Iterator[Any]]:
     """The shape and the batches of ``source`` with the columns of ``table`` that it hasn't."""
     schema = table.shape.schema
-    names = [name for name in schema.names if name not in source.schema.names and name != table.shape.geometry]
+    # A source without geometries takes those of the records.
+    own = table.shape if source.geometry is None else None
+    names = [
+        name
+        for name in schema.names
+        if name not in source.schema.names and (own is not None or name != table.shape.geometry)
+    ]
     both = [name for name in schema.names if name in source.schema.names and name != key]
     if both:
         notes.append(f"columns that {source.name} has too are left as they are there: {', '.join(both)}")
     joined = source.schema
     for name in names:
         joined = joined.append(schema.field(name))
-    shape = TableShape(schema=joined, geometry=source.geometry, is_points=source.is_points, crs=source.crs)
+    if own is not None and own.geometry in names:
+        shape = TableShape(schema=joined, geometry=own.geometry, is_points=own.is_points, crs=own.crs)
+    else:
+        shape = TableShape(schema=joined, geometry=source.geometry, is_points=source.is_points, crs=source.crs)
     if key is None:
         return shape, joined_by_order(source, table.batches(report), names, joined, where=where)
     for name, found in ((where, schema.names), (source.name, source.schema.names)):

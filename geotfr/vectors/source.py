@@ -326,13 +326,15 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
 
     @contextlib.contextmanager
     def opened() -> Iterator[tuple[dict[str, Any], Any]]:
-        with warnings.catch_warnings():
-            # GDAL's remarks on odd geometries; what can't be read is an error.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            with raw.open_arrow(
-                target, layer=layer, where=request.where, use_pyarrow=True, batch_size=BATCH_ROWS
-            ) as found:
-                yield found
+        with contextlib.ExitStack() as stack:
+            with warnings.catch_warnings():
+                # GDAL's remarks on odd files; what can't be read is an error.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                reading = raw.open_arrow(
+                    target, layer=layer, where=request.where, use_pyarrow=True, batch_size=BATCH_ROWS
+                )
+                found = stack.enter_context(reading)
+            yield found
 
     with _told(name), opened() as (meta, reader):
         schema, crs = reader.schema, meta["crs"]

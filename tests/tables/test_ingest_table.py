@@ -201,6 +201,16 @@ def test_predictions_join_their_rows_by_order_or_by_key(suffix: str, tmp_path: P
         assert all(found.equals(wanted) for found, wanted in zip(back.geometry, plots().geometry, strict=True))
 
 
+@pytest.mark.parametrize("key", [None, "id"])
+def test_a_source_without_geometries_takes_those_of_the_records(key: str | None, tmp_path: Path) -> None:
+    row: Features = {"id": ("int64", [10]), "longitude": ("float", [12.5]), "latitude": ("float", [41.25])}
+    path = write(tmp_path / "p.tfrecord", [row])
+    source = pd.DataFrame({"id": [10], "name": ["a"]})
+    geotfr.ingest_table(path, tmp_path / "out.gpkg", join=source, key=key)
+    back = geopandas.read_file(tmp_path / "out.gpkg")
+    assert (back["name"][0], back.geometry[0].x, back.crs.to_epsg()) == ("a", 12.5, 4326)
+
+
 def test_joins_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     few = predictions(tmp_path / "few.tfrecord", {10: 1})
     many = predictions(tmp_path / "many.tfrecord", {10: 1, 20: 2, 30: 3, 40: 4})
