@@ -828,8 +828,8 @@ def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
 def _band_list(bands: str | Sequence[str | int] | None) -> tuple[str, ...] | None:
     if bands is None:
         return None
-    parts = bands.split(",") if isinstance(bands, str) else [str(band) for band in bands]
-    names = tuple(part.strip() for part in parts)
+    # A name in a list is taken as it is; around commas blanks don't count.
+    names = tuple(part.strip() for part in bands.split(",")) if isinstance(bands, str) else tuple(map(str, bands))
     if not names or not all(names):
         raise UsageError(f"bands: found {bands!r}; allowed are numbers from 1 or names, as 1,2 or B4,B3 or red=B4")
     return names

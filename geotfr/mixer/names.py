@@ -7,9 +7,9 @@ numbered.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from geotfr.errors import UsageError
 
@@ -84,14 +84,26 @@ class SetNames:
         """The file name of the manifest."""
         return f"{self._stem}manifest.json"
 
+    @property
+    def tellers(self) -> tuple[str, ...]:
+        """All names that a manifest or mixer of this prefix may have, by either naming: they tell a set is whole."""
+        found = [
+            name
+            for naming in get_args(Naming)
+            for other in [replace(self, naming=naming)]
+            for name in (other.manifest, other.mixer(total=2), other.mixer(total=1))
+        ]
+        return tuple(dict.fromkeys(found))
+
     def is_of_set(self, file_name: str) -> bool:
-        """Whether ``file_name`` is one that a set with this prefix and naming may have, compressed or not."""
+        """Whether ``file_name`` is one that a set with this prefix may have, by either naming, compressed or not.
+
+        A set of one shard has the same names by both, so a prefix has one set.
+        """
         # Without a hyphen, six digits may be five behind another prefix that ends in one: not this set's.
-        digits = r"\d{5,}" if self._stem.endswith("-") else r"\d{5}"
-        numbered = re.escape(self._stem) + digits + r"\.tfrecord(\.gz)?"
+        numbered = re.escape(self.name) + (r"(-\d{5,}|\d{5})" if self.name else r"\d{5,}") + r"\.tfrecord(\.gz)?"
         single = re.escape(self.name) + r"\.tfrecord(\.gz)?" if self.name else numbered
-        mixers = {self.mixer(total=1), self.mixer(total=2), self.manifest}
-        return file_name in mixers or bool(re.fullmatch(f"{numbered}|{single}", file_name))
+        return file_name in self.tellers or bool(re.fullmatch(f"{numbered}|{single}", file_name))
 
 
 def natural_key(path: str | Path) -> tuple[list[tuple[int, int, str]], str]:

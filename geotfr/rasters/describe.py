@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
+import rasterio.shutil
 from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.io import MemoryFile
 
 from geotfr.errors import InputError
 from geotfr.grid import GeoBox
@@ -157,8 +160,9 @@ def describe_bands(
         warnings.append(f"{path}: band descriptions that are not UTF-8; they are skipped")
         descriptions = (None,) * dataset.count
     bands = []
+    tags = _nodata_tags(dataset)
     for index in dataset.indexes:
-        dtype, tag = _dtype(dataset.dtypes[index - 1]), dataset.nodatavals[index - 1]
+        dtype, tag = _dtype(dataset.dtypes[index - 1]), tags[index - 1]
         bands.append(
             SourceBand(
                 name="",
@@ -241,3 +245,14 @@ def grid_words(geobox: GeoBox) -> str:
     rows, cols = geobox.shape_yx
     crs = geobox.crs if len(geobox.crs) < 40 else geobox.crs[:37] + "…"
     return f"{cols}x{rows}, transform {list(geobox.affine)}, CRS {crs or 'none'}"
+
+
+def _nodata_tags(dataset: DatasetReader) -> Sequence[float | str | None]:
+    """Each band's nodata tag; of 64-bit integers its digits, which rasterio's float64 would round or leave out."""
+    if not any(dtype in ("int64", "uint64") for dtype in dataset.dtypes):
+        return list(dataset.nodatavals)
+    with MemoryFile(ext=".vrt") as memory:
+        # A VRT is GDAL's own description in text; nothing of it is opened.
+        rasterio.shutil.copy(dataset, memory.name, driver="VRT")
+        described = ElementTree.fromstring(bytes(memory.getbuffer()))
+    return [band.findtext("NoDataValue") for band in described.findall("VRTRasterBand")]

@@ -218,6 +218,9 @@ def _array(spec: ArrayBandSpec, elements: tuple[SourceBand, ...]) -> tuple[Sourc
         if band.part:
             raise UsageError(f"--array-band {spec.name}: {band.source} is complex; array bands are of real numbers")
     dtype = np.result_type(*(band.dtype for band in elements))
+    if dtype.kind == "f" and all(band.dtype.kind in "iu" for band in elements):
+        # No integer type holds uint64 and a signed one, and float64 would round; each element keeps its own.
+        return tuple(replace(band, name=spec.name) for band in elements)
     return tuple(replace(band, name=spec.name, dtype=dtype, stored_dtype=band.file_dtype) for band in elements)
 
 
