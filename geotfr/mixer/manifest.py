@@ -85,6 +85,8 @@ class Manifest:
         In order.
     compressor, compressor_level, compressor_library
         ``none``, ``fast`` or ``ee``; level and library are None for ``none``.
+    pixels_unreadable
+        Pixels that couldn't be read from the sources and were masked on request.
     """
 
     geotfr_version: str
@@ -104,6 +106,7 @@ class Manifest:
     compressor: str
     compressor_level: int | None
     compressor_library: str | None
+    pixels_unreadable: int = 0
 
     def to_text(self) -> str:
         """The manifest's JSON, the same characters for the same content."""
@@ -126,6 +129,7 @@ class Manifest:
             "bands": [asdict(band) for band in self.bands],
             "patches_written": self.patches_written,
             "patches_dropped": list(self.patches_dropped),
+            "pixels_unreadable": self.pixels_unreadable,
             "shards": [asdict(shard) for shard in self.shards],
             "sources": [asdict(source) for source in self.sources],
             "compressor": {
@@ -194,6 +198,7 @@ def _from_json(found: dict[str, Any]) -> Manifest:
         compressor=str(found["compressor"]["name"]),
         compressor_level=found["compressor"]["level"],
         compressor_library=found["compressor"]["library"],
+        pixels_unreadable=int(found.get("pixels_unreadable", 0)),
     )
 
 

@@ -389,7 +389,7 @@ class _Job:
                 mixer_name = names.mixer(total=len(named))
                 files.append((mixer_name, _text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
             files.append((names.manifest, _text_file(outputs, manifest.to_text())))
-            outputs.publish(files, incomplete_without=(names.manifest, names.mixer(total=1), names.mixer(total=2)))
+            outputs.publish(files, incomplete_without=names.tellers)
         patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
         # Where all records are alike, the plan has told it.
         oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)

@@ -36,24 +36,44 @@ class WrittenShard:
 
     file: AtomicFile
     records: int = 0
+    is_oversized: bool = False
+    """Whether its one record is larger than the limit of a shard."""
 
 
 class ShardWriter:
     """Writes packed chunks to the shards of an output set, one shard after the other.
 
-    ``shard_bytes`` gives a shard's size where that is known before it is written, else None.
+    Parameters
+    ----------
+    outputs
+        Where shards are created.
+    codec
+        How their streams are put together.
+    shard_bytes
+        A shard's size where that is known before it is written, else None.
+    finished
+        Shards that are whole already: these are the first ones.
+    on_finished
+        Called with each shard that is whole.
     """
 
     def __init__(
-        self, outputs: OutputSet, codec: ShardCodec, *, shard_bytes: Callable[[int], int | None] = lambda _: None
+        self,
+        outputs: OutputSet,
+        codec: ShardCodec,
+        *,
+        shard_bytes: Callable[[int], int | None] = lambda _: None,
+        finished: Sequence[WrittenShard] = (),
+        on_finished: Callable[[WrittenShard], None] = lambda _: None,
     ) -> None:
-        self.shards: list[WrittenShard] = []
+        self.shards: list[WrittenShard] = list(finished)
+        self._on_finished = on_finished
         self._shard_bytes = shard_bytes
         self._outputs = outputs
         self._codec = codec
         self._stream: ShardStream | None = None
 
-    def add(self, shard: int, packed: Sequence[Buffer], records: int) -> int:
+    def add(self, shard: int, packed: Sequence[Buffer], records: int, *, is_oversized: bool = False) -> int:
         """Append ``records`` whole records, packed, in pieces, to ``shard``; the bytes written."""
         if shard == len(self.shards):
             self.finish()
@@ -66,6 +86,7 @@ class ShardWriter:
         for piece in packed:
             written.file.write(self._stream.add(piece))
         written.records += records
+        written.is_oversized |= is_oversized
         return written.file.size - before
 
     def finish(self) -> None:
@@ -74,6 +95,7 @@ class ShardWriter:
             self.shards[-1].file.write(self._stream.finish())
             self.shards[-1].file.finish()
             self._stream = None
+            self._on_finished(self.shards[-1])
 
 
 @dataclass(slots=True)
@@ -131,10 +153,8 @@ class ShardCutter:
         self._packing = OrderedWindow(executor, self._write, size=window)
         self._release = release
         self._report = report
-        self._chunk = _Chunk(0)
+        self._chunk = _Chunk(len(writer.shards))
         self._shard_size = 0
-        self.oversized = 0
-        """Records larger than the limit of a shard."""
 
     def add(self, encoded: Encoded) -> None:
         """Take the records of a unit; those before it were taken."""
@@ -173,8 +193,6 @@ class ShardCutter:
             self._close_chunk()
             in_chunk = int(np.searchsorted(ends, start + CHUNK_BYTES, "right")) - done
         # A record larger than a limit goes alone.
-        if in_shard < 1:
-            self.oversized += 1
         return max(min(in_shard, in_chunk), 1)
 
     def _close_chunk(self) -> None:
@@ -193,7 +211,8 @@ class ShardCutter:
 
     def _write(self, packed: tuple[_Chunk, Sequence[Buffer]]) -> None:
         chunk, pieces = packed
-        self._report(0, self._writer.add(chunk.shard, pieces, chunk.records))
+        is_oversized = chunk.size > self._max_shard_bytes
+        self._report(0, self._writer.add(chunk.shard, pieces, chunk.records, is_oversized=is_oversized))
         for held in chunk.owners:
             self._let_go(held)
 

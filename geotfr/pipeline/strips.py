@@ -63,14 +63,23 @@ class _Buffer:
 
 
 class StripReader:
-    """The strips of a plan, in order.
+    """The strips of a plan from ``first_patch`` on, in order.
 
     A strip's arrays are overwritten two strips later (one later with a single buffer): consume it before asking for
     the next.
     """
 
-    def __init__(self, plan: ExportPlan, source: PixelSource, bands: Sequence[BandSpec], *, mask_mode: str) -> None:
+    def __init__(
+        self,
+        plan: ExportPlan,
+        source: PixelSource,
+        bands: Sequence[BandSpec],
+        *,
+        mask_mode: str,
+        first_patch: int = 0,
+    ) -> None:
         self._plan = plan
+        self._first_patch = first_patch
         self._source = source
         self._bands = bands
         self._is_pixel_mode = mask_mode == "pixel"
@@ -81,7 +90,7 @@ class StripReader:
         ]
 
     def __iter__(self) -> Iterator[Strip]:
-        ranges = self._plan.strip_ranges()
+        ranges = self._plan.strip_ranges(self._first_patch)
         buffers = itertools.cycle(self._buffers)
         previous: _Buffer | None = None
         if len(self._buffers) == 1:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "sync_folder", "temporary_path"]
+__all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "is_whole", "sync_folder", "temporary_path"]
 
 _MAX_NAME_BYTES = 255
+_READ_BYTES = 4 << 20
+_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -78,6 +80,25 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def is_whole(path: Path, *, size: int, crc: int) -> bool:
+    """Whether ``path`` is a file, not a link, of ``size`` bytes with the CRC32C ``crc``; all of it is read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_size != size:
+            return False
+        found = 0
+        while chunk := os.read(descriptor, _READ_BYTES):
+            found = crc32c(chunk, found)
+        return found == crc
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 class AtomicFile:
     """A file being written under a temporary name.
 
@@ -99,15 +120,25 @@ class AtomicFile:
         The name until then; a fresh one beside ``path`` by default.
     expected_bytes
         The size that it will have, where that is known; the space is reserved.
+    finished
+        (size, CRC32C) of a file that is whole under its temporary name already; it can't be written to.
     """
 
-    def __init__(self, path: Path, *, temporary: Path | None = None, expected_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        temporary: Path | None = None,
+        expected_bytes: int | None = None,
+        finished: tuple[int, int] | None = None,
+    ) -> None:
         self.path = path
-        self.size = 0
-        self.crc = 0
+        self.size, self.crc = finished or (0, 0)
         self._temporary = temporary or temporary_path(path)
         self._is_published = False
         self._descriptor = -1
+        if finished is not None:
+            return
         try:
             self._descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_CLOEXEC, 0o666)
             if expected_bytes:
@@ -169,9 +200,6 @@ class AtomicFile:
         if not self._is_published:
             with contextlib.suppress(OSError):
                 self._temporary.unlink()
-
-
-_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 @contextlib.contextmanager

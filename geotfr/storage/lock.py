@@ -12,10 +12,13 @@ import hashlib
 import os
 import socket
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from geotfr.errors import LockedError
 from geotfr.storage.output_error import output_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 try:
     import fcntl
@@ -35,19 +38,27 @@ def staging_stem(output: Path) -> str:
 class OutputLock:
     """The lock of one output (a file, or a set's prefix); held from creation until :meth:`release`.
 
+    Parameters
+    ----------
+    output
+        What is locked.
+    keeps_leftovers
+        Leave what a killed writer of the output left, for the one who continues its work.
+
     Raises
     ------
     LockedError
         Another process writes the same output; its id and host are told.
     """
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, *, keeps_leftovers: bool = False) -> None:
         self._output = output
         self._path = output.with_name(f"{staging_stem(output)}.lock")
         self._descriptor = -1
         if fcntl is not None:
             self._acquire()
-        self._remove_leftovers()
+        if not keeps_leftovers:
+            self.remove_leftovers()
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +75,9 @@ class OutputLock:
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), self._path.stat()):
                 self._path.unlink()
-        os.close(descriptor)
+        # What was opened to lock holds nothing that a failed close could lose.
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
     def _acquire(self) -> None:
         while self._descriptor < 0:
@@ -101,10 +114,10 @@ class OutputLock:
         except FileNotFoundError:
             return False
 
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files that a killed writer of this output left."""
+    def remove_leftovers(self, *, besides: Collection[Path] = ()) -> None:
+        """Remove temporary files that a killed writer of this output left, but those of ``besides``."""
         stem = staging_stem(self._output)
         with contextlib.suppress(OSError):
             for entry in self._output.parent.iterdir():
-                if entry.name.startswith(f"{stem}-"):
+                if entry.name.startswith(f"{stem}-") and entry not in besides:
                     entry.unlink(missing_ok=True)

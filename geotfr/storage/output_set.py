@@ -3,21 +3,27 @@
 Every file is written and synced under a temporary name first. Publishing removes what could make a mixture look whole
 (the old manifest and mixer), renames in the order given, so that the manifest comes last, and removes what the old set
 had more. What fails before publishing leaves the old set as it was and no temporary file.
+
+A set with a journal can be resumed: a run that was killed leaves its finished files and the journal that lists them,
+and so does one that was asked to resume and failed. The next run that resumes checks each by size and CRC32C and
+continues behind the last good one; one that doesn't resume removes them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from geotfr.errors import OutputError, OutputExistsError
-from geotfr.storage.atomic import AtomicFile, check_output, sync_folder, temporary_path
-from geotfr.storage.lock import OutputLock
+from geotfr.errors import OutputError, OutputExistsError, UsageError
+from geotfr.storage.atomic import AtomicFile, check_output, is_whole, sync_folder
+from geotfr.storage.journal import Journal
+from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
 __all__ = ["OutputSet"]
@@ -36,6 +42,8 @@ class OutputSet:
         Whether a file name of the folder is one that this set may have.
     overwrite
         Whether an older set may be replaced.
+    resume
+        Whether to continue what a stopped run left, and to leave what is finished if this one fails.
 
     Raises
     ------
@@ -48,12 +56,21 @@ class OutputSet:
     """
 
     def __init__(
-        self, folder: Path, *, name: str, belongs: Callable[[str], bool], overwrite: bool, make_folder: bool = False
+        self,
+        folder: Path,
+        *,
+        name: str,
+        belongs: Callable[[str], bool],
+        overwrite: bool,
+        make_folder: bool = False,
+        resume: bool = False,
     ) -> None:
         self.folder = folder
         self._belongs = belongs
         self._overwrite = overwrite
+        self._resume = resume
         self._files: list[AtomicFile] = []
+        self._listed: list[AtomicFile] = []
         self._made_folder = False
         if make_folder and not folder.exists() and folder.parent.is_dir():
             try:
@@ -64,13 +81,24 @@ class OutputSet:
         # A set without a name is the folder's own.
         self._output = folder / (name or "set")
         check_output(folder / "x", overwrite=True)
-        self._lock = OutputLock(self._output)
-        present = self._present()
-        if present and not overwrite:
+        self._stem = staging_stem(self._output)
+        self._journal = Journal(folder / f"{self._stem}-journal")
+        self._lock = OutputLock(self._output, keeps_leftovers=resume)
+        try:
+            self._lines = self._journal.read() if resume else []
+            # What the stopped run was giving its names is taken back, not overwritten.
+            own = {name for line in self._lines for name in line.get("publish", ())}
+            self._check_present([name for name in self._present() if name not in own])
+        except BaseException:
             self._lock.release()
+            raise
+
+    def _check_present(self, present: Sequence[str]) -> None:
+        if present and not self._overwrite:
             raise OutputExistsError(
-                f"{folder / present[0]}: exists already"
+                f"{self.folder / present[0]}: exists already"
                 + (f" with {len(present) - 1} more files of this set" if len(present) > 1 else "")
+                + (" and there is nothing to resume" if self._resume and not self._lines else "")
                 + "; --overwrite (overwrite=True) replaces the set"
             )
 
@@ -80,19 +108,92 @@ class OutputSet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        is_kept = error is not None and self._resume and bool(self._listed)
         for file in self._files:
-            file.discard()
+            if not (is_kept and file in self._listed):
+                file.discard()
+        if is_kept:
+            self._journal.close()
+        else:
+            self._journal.remove()
         self._lock.release()
         if self._made_folder:
             # Only if nothing was published into it.
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
+    def begin(self, head: Mapping[str, Any]) -> list[tuple[AtomicFile, dict[str, Any]]]:
+        """Start the journal with ``head``; what a stopped run with the same head finished, in order.
+
+        Parameters
+        ----------
+        head
+            What is made, and from what, in JSON types.
+
+        Returns
+        -------
+        list of (file, facts)
+            Files that are whole under their temporary names, and the facts that :meth:`finished` was given.
+
+        Raises
+        ------
+        UsageError
+            The stopped run had another head. What it left stays.
+        OutputError
+            The journal can't be written.
+        """
+        if self._lines:
+            _check_head(self._output, self._lines[0], head)
+            self._take_back()
+        found = []
+        for number, line in enumerate(line for line in self._lines[1:] if "facts" in line):
+            path = self._staging(number)
+            if not is_whole(path, size=line["bytes"], crc=int(line["crc32c"], 16)):
+                break
+            file = AtomicFile(path, temporary=path, finished=(line["bytes"], int(line["crc32c"], 16)))
+            found.append((file, line))
+        self._files = [file for file, _ in found]
+        self._listed = list(self._files)
+        self._journal.start([head, *(line for _, line in found)])
+        kept = {self.folder / f"{self._stem}-journal", *(self._staging(number) for number in range(len(found)))}
+        self._lock.remove_leftovers(besides=kept)
+        return [(file, line["facts"]) for file, line in found]
+
+    def finished(self, file: AtomicFile, facts: Mapping[str, Any]) -> None:
+        """List a finished file in the journal, if one was begun, with what a later run needs to continue behind it."""
+        if self._journal.is_open:
+            self._journal.add({"bytes": file.size, "crc32c": f"{file.crc:08x}", "facts": facts})
+            self._listed.append(file)
+
+    def _take_back(self) -> None:
+        """Give the files that a stopped run had named their temporary names again; first what calls them whole."""
+        for line in self._lines:
+            if "publish" in line:
+                self._remove([name for name in line["incomplete_without"] if self._belongs(name)])
+                for number, name in enumerate(line["publish"]):
+                    is_shard = name not in line["incomplete_without"] and self._belongs(name)
+                    if is_shard and not self._staging(number).exists():
+                        with contextlib.suppress(FileNotFoundError):
+                            self._rename(self.folder / name, self._staging(number))
+
+    @staticmethod
+    def _rename(path: Path, target: Path) -> None:
+        try:
+            path.replace(target)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise output_error(path, error) from error
+
+    def _staging(self, number: int) -> Path:
+        return self.folder / f"{self._stem}-{number:05d}.tmp"
+
     def create(self, *, expected_bytes: int | None = None) -> AtomicFile:
         """A new file of the set, to be written, finished, and named at :meth:`publish`; see :class:`AtomicFile`."""
+        number = len(self._files)
         file = AtomicFile(
-            self.folder / f"file {len(self._files)} of the set",
-            temporary=temporary_path(self._output),
+            self.folder / f"file {number} of the set",
+            temporary=self._staging(number),
             expected_bytes=expected_bytes,
         )
         self._files.append(file)
@@ -110,6 +211,9 @@ class OutputSet:
             check_output(self.folder / name, overwrite=self._overwrite)
         new = {name for name, _ in named}
         old = self._present()
+        if self._journal.is_open:
+            names = [name for name, _ in named]
+            self._journal.add({"publish": names, "incomplete_without": list(incomplete_without)})
         self._remove([name for name in incomplete_without if name in old])
         last = len(named) - 1
         for position, (name, file) in enumerate(named):
@@ -139,3 +243,26 @@ class OutputSet:
             sync_folder(self.folder)
         except OSError as error:
             raise output_error(self.folder, error) from error
+
+
+def _check_head(output: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to continue what was begun otherwise; the first three things that differ are named."""
+    # Through JSON, as the journal went: tuples become lists, keys text.
+    old, new = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
+    differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    if differing:
+        told = "; ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:3])
+        more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
+        raise UsageError(
+            f"{output}: the stopped run can't be resumed: {told}{more}; repeat its options, or leave --resume"
+            " (resume=True) out to start again"
+        )
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted name, value) of everything in nested objects and lists."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _flat(part, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value

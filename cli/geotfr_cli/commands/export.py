@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from geotfr_cli.options import (
+    LOSSES,
     common_options,
     json_option,
     memory_limit_option,
@@ -119,6 +120,19 @@ if TYPE_CHECKING:
     multiple=True,
     help="A GDAL driver that may open sources beside GTiff, as VRT or PNG. Repeatable; only for files you trust.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Continue behind the last whole shard of a stopped run with the same options; keep whole shards if this one is"
+    " stopped.",
+)
+@click.option(
+    "--on-read-error",
+    type=click.Choice(["error", "mask"]),
+    default="error",
+    show_default=True,
+    help="Pixels that can't be read: stop, or mask their storage blocks and exit with code 3.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
 @memory_limit_option
@@ -134,6 +148,8 @@ def command(
     complex_parts: str | None,
     dry_run: bool,
     overwrite: bool,
+    resume: bool,
+    on_read_error: str,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -163,10 +179,19 @@ def command(
             click.echo(plan.to_text(), err=True)
 
     result = export_image(
-        sources, prefix, overwrite=overwrite, progress=shows_progress(quiet=quiet), on_plan=tell_plan, **options
+        sources,
+        prefix,
+        overwrite=overwrite,
+        resume=resume,
+        on_read_error=on_read_error,
+        progress=shows_progress(quiet=quiet),
+        on_plan=tell_plan,
+        **options,
     )
     warn(result.warnings, quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
+    if result.pixels_unreadable:
+        click.get_current_context().exit(LOSSES)
 
 
 def _number(text: str | None, name: str) -> float | None:

@@ -1,0 +1,157 @@
+"""Continuing an export behind its last whole shard.
+
+A shard ends anywhere within a strip. So what is noted at the start of each strip (its first patch, the records before
+it, and the counts until then) goes into the journal with the last shard that ends within it. A later run begins with
+that strip, counts its patches as any run does, and leaves out the records that the whole shards hold. Strips of
+another height give the same records: the journal binds the bytes, not the workers or the memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from geotfr.pipeline.encode import EncodeCounts, Encoded
+from geotfr.pipeline.shards import WrittenShard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from geotfr.pipeline.unreadable import UnreadableMasked
+    from geotfr.storage import AtomicFile, OutputSet
+
+__all__ = ["ExportJournal", "Tally", "without_first"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the summary and the manifest tell of the pixels, for the strips so far.
+
+    Attributes
+    ----------
+    counts
+        What encoding met.
+    masked_pixels
+        Masked pixels of patches, margins not counted.
+    records
+        Records encoded.
+    dropped
+        Numbers of the patches over the masked threshold.
+    """
+
+    counts: EncodeCounts = field(default_factory=EncodeCounts)
+    masked_pixels: int = 0
+    records: int = 0
+    dropped: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """The state at the start of a strip: its first patch, and what the tally held."""
+
+    patch: int
+    records: int
+    masked_pixels: int
+    dropped: int
+    counts: dict[str, int]
+
+
+class ExportJournal:
+    """What an export notes of its strips and shards, and what a stopped one noted.
+
+    Parameters
+    ----------
+    outputs
+        The set; its journal is written.
+    left
+        What :meth:`geotfr.storage.OutputSet.begin` found.
+    unreadable
+        What counts the pixels that can't be read, where these are masked; it is told what the stopped run met.
+
+    Attributes
+    ----------
+    first_patch
+        Where to begin.
+    tally
+        The counts of what is before it.
+    shards
+        The shards that are whole.
+    """
+
+    def __init__(
+        self,
+        outputs: OutputSet,
+        left: Sequence[tuple[AtomicFile, dict[str, Any]]] = (),
+        unreadable: UnreadableMasked | None = None,
+    ) -> None:
+        self._outputs = outputs
+        self._unreadable = unreadable
+        self._marks: deque[_Mark] = deque()
+        self.shards = [
+            WrittenShard(file, records=facts["records"], is_oversized=facts["is_oversized"]) for file, facts in left
+        ]
+        self.first_patch = 0
+        self.tally = Tally()
+        if left:
+            last = left[-1][1]["strip"]
+            self.first_patch = last["patch"]
+            self.tally.counts = EncodeCounts(**last["counts"])
+            self.tally.masked_pixels, self.tally.records = last["masked_pixels"], last["records"]
+            for _, facts in left:
+                self.tally.dropped += facts["dropped"]
+                if unreadable is not None:
+                    unreadable.add((row, col) for row, col in facts["unreadable"])
+        self._done = sum(shard.records for shard in self.shards)
+        self._noted_drops = len(self.tally.dropped)
+        self._noted_blocks = len(self._blocks())
+        self.surplus = self._done - self.tally.records
+        """Records from ``first_patch`` on that whole shards hold already."""
+
+    def strip(self, first_patch: int) -> None:
+        """Note that a strip begins, and that all before it is encoded."""
+        tally = self.tally
+        self._marks.append(
+            _Mark(
+                patch=first_patch,
+                records=tally.records,
+                masked_pixels=tally.masked_pixels,
+                dropped=len(tally.dropped),
+                counts=asdict(tally.counts),
+            )
+        )
+
+    def finished(self, shard: WrittenShard) -> None:
+        """Note that ``shard`` is whole."""
+        self._done += shard.records
+        while len(self._marks) > 1 and self._marks[1].records <= self._done:
+            self._marks.popleft()
+        mark, blocks = self._marks[0], self._blocks()
+        self._outputs.finished(
+            shard.file,
+            {
+                "records": shard.records,
+                "is_oversized": shard.is_oversized,
+                "dropped": self.tally.dropped[self._noted_drops : mark.dropped],
+                # The next strips are read meanwhile: who reads them again meets the same blocks.
+                "unreadable": blocks[self._noted_blocks :],
+                "strip": {
+                    "patch": mark.patch,
+                    "records": mark.records,
+                    "masked_pixels": mark.masked_pixels,
+                    "counts": mark.counts,
+                },
+            },
+        )
+        self._noted_drops, self._noted_blocks = mark.dropped, len(blocks)
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        return [] if self._unreadable is None else self._unreadable.blocks
+
+
+def without_first(encoded: Encoded, records: int) -> Encoded:
+    """``encoded`` without its first ``records`` records; its counts and patches stay."""
+    start = int(encoded.ends[records - 1]) if records else 0
+    return Encoded(
+        encoded.data[start:], encoded.ends[records:] - start, encoded.patches, encoded.counts, encoded.buffer
+    )

@@ -1,0 +1,33 @@
+"""Whether an output can fit before it is begun."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from geotfr.errors import OutputError
+from geotfr.storage.output_error import output_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["check_space"]
+
+
+def check_space(folder: Path, needed_bytes: int, *, what: str) -> None:
+    """Refuse, before any work, what can't fit into ``folder``.
+
+    Raises
+    ------
+    OutputError
+        Fewer than ``needed_bytes`` are free there.
+    """
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise output_error(folder, error) from error
+    if free < needed_bytes:
+        raise OutputError(
+            f"{folder}: {what} takes at least {needed_bytes:,} bytes; {free:,} are free there; free some space, or give"
+            " another --output"
+        )
