@@ -25,7 +25,21 @@ ROWS = (
 )
 RANK = {room: rank for rank, row in enumerate(ROWS) for room in row}
 ONLY_IN = {"rasterio": "rasters", "affine": "rasters", "pyogrio": "vectors", "pyarrow": "vectors"}
-HEAVY = ("numpy", "rasterio", "pyproj", "google", "isal", "tqdm", "tensorflow", "torch", "dask")
+HEAVY = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyogrio",
+    "geopandas",
+    "rasterio",
+    "pyproj",
+    "google",
+    "isal",
+    "tqdm",
+    "tensorflow",
+    "torch",
+    "dask",
+)
 
 
 def modules() -> list[Path]:
