@@ -129,6 +129,7 @@ class Blender:
         lag: int,
     ) -> None:
         self._strip = _Strip(patch_yx=patch_yx, margin_yx=margin_yx, columns=columns, kept=kept, lag=lag)
+        self._is_taken = False
         self._top = 0  # the patch row that the strip begins with
         kinds: dict[str, type[_Votes] | type[_Best]] = {"vote": _Votes, "max-probability": _Best}
         self._kind: _Mean | _Votes | _Best = kinds.get(overlap, _Mean)(overlap, self._strip, bands, dtype)
@@ -143,6 +144,7 @@ class Blender:
         valid
             For each band the same shape, False where a value takes no part.
         """
+        self._make_room()
         strip = self._strip
         top = (row - self._top) * strip.patch_yx[0] - strip.margin_yx[0]
         cut = max(-top, 0)
@@ -160,14 +162,28 @@ class Blender:
             )
 
     def take(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The next patch row: values and validity, ``(band, patch, row, col)``, patches row-major."""
-        values, valid = self._kind.result()
+        """The next patch row: values and validity, ``(band, patch, row, col)``, patches in their order.
+
+        Views of the strip, valid until the next call.
+        """
+        self._make_room()
+        self._is_taken = True
+        return self._kind.result()
+
+    def _make_room(self) -> None:
+        """Move the strip on, if its first patch row has been taken out."""
+        if not self._is_taken:
+            return
+        self._is_taken = False
         height = self._strip.patch_yx[0]
         for plane, empty in self._kind.planes:
-            plane[..., :-height, :] = plane[..., height:, :]
+            kept = plane.shape[-2] - height
+            # Row by patch row: numpy would copy all of it first where source and target overlap.
+            for top in range(0, kept, height):
+                stop = min(top + height, kept)
+                plane[..., top:stop, :] = plane[..., top + height : stop + height, :]
             plane[..., -height:, :] = empty
         self._top += 1
-        return values, valid
 
 
 class _Mean:
@@ -214,7 +230,7 @@ class _Mean:
         """Bands are independent: nothing is left to do."""
 
     def result(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        return self._strip.cores(self._mean).copy(), self._strip.cores(self._weight) > 0
+        return self._strip.cores(self._mean), self._strip.cores(self._weight) > 0
 
 
 class _Votes:
@@ -288,19 +304,19 @@ class _Best:
             np.copyto(self._strip.blocks(self._value[band], *place), block, where=is_better, casting="same_kind")
 
     def result(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        cores = self._strip.cores(self._value).copy()
-        return cores, np.broadcast_to(self._strip.cores(self._known), cores.shape).copy()
+        cores = self._strip.cores(self._value)
+        return cores, np.broadcast_to(self._strip.cores(self._known), cores.shape)
 
 
 def blend_bytes(
     overlap: Overlap, *, patch_yx: tuple[int, int], margin_yx: tuple[int, int], bands: int, itemsize: int, lag: int
 ) -> int:
-    """Bytes that a :class:`Blender` takes for one patch column, the strip and the patches taken out of it."""
+    """Bytes that a :class:`Blender` takes for one patch column, the strip and what it makes of it."""
     strip = _Strip(patch_yx=patch_yx, margin_yx=margin_yx, columns=range(1), kept=range(1), lag=lag)
     held = strip.shape[0] * patch_yx[1]
-    taken = patch_yx[0] * patch_yx[1] * bands * (itemsize + 1)
+    taken = patch_yx[0] * patch_yx[1] * bands
     if overlap == "vote":
-        return held * bands * strip.turns_yx[0] * strip.turns_yx[1] * (itemsize + 1) + 4 * taken
+        return held * bands * strip.turns_yx[0] * strip.turns_yx[1] * (itemsize + 1) + 4 * taken * (itemsize + 1)
     if overlap == "max-probability":
-        return held * (bands * itemsize + 5) + taken
+        return held * (bands * itemsize + 5)
     return held * bands * (itemsize + 4) + taken
