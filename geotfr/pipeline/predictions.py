@@ -128,6 +128,11 @@ class Predictions:
         return frozenset() if name is None else frozenset((name,))
 
     @property
+    def is_pixelwise(self) -> bool:
+        """Whether a record is a pixel, not a patch."""
+        return self._pixels is not None
+
+    @property
     def patch_bytes(self) -> int:
         """Bytes of a patch's values."""
         return sum(_VALUE_BYTES[band.kind] * band.length for band in self.bands)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import InputError, RecordError, UsageError
+from geotfr.errors import InputError, UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestOptions
 from geotfr.pipeline.output_grid import output_grid
@@ -157,12 +157,11 @@ def _checked_bands(found: PredictionSet, options: IngestOptions) -> tuple[str, .
             raise InputError(
                 f"{first}: feature {band.name!r} is no name of an asset's band; allowed are letters, digits, - and _"
             )
-    size = found.mixer.patch_xy[0] * found.mixer.patch_xy[1]
-    count = 0
-    for patches in predictions.patches(ReadReport()):
-        count += len(patches)
-    if count != found.mixer.total_patches or any(band.length < size for band in predictions.bands):
-        raise RecordError(f"{first}: {count} patches; the mixer {found.mixer_path} has {found.mixer.total_patches}")
+    if predictions.is_pixelwise:
+        raise InputError(f"{first}: a record for each pixel; Earth Engine takes one a patch, so write patches")
+    # Counts, features and lengths are checked on the way.
+    for _ in predictions.patches(ReadReport()):
+        pass
     return tuple(band.name for band in predictions.bands)
 
 

@@ -121,6 +121,12 @@ def test_lengths_that_fit_no_patch_are_refused(tmp_path: Path) -> None:
     assert_refused(run("upload-manifest", mixer, shard, *PLACE), 12, "7 values")
 
 
+def test_records_of_pixels_are_refused(tmp_path: Path) -> None:
+    mixer, (shard,) = write_blocks(tmp_path, {"a": np.zeros((16, 1), "float32")}, patch=(2, 2), per_row=2)
+    mixer.write_text(mixer.read_text().replace('"totalPatches": 16', '"totalPatches": 4'))
+    assert_refused(run("upload-manifest", mixer, shard, *PLACE), 10, "each pixel")
+
+
 def test_a_set_without_mixer_is_refused(tmp_path: Path) -> None:
     scene = numbered(1, 4, 4)[0]
     scene[:2, :2] = np.nan
