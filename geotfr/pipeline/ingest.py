@@ -359,6 +359,8 @@ class _Run:
                 self._write_pixels(sink, samples, progress)
             self.output.assemble(base, temporary, self._plan.tile_yx)
             self.output.check(temporary, samples.kept)
+        if self._mask is not None:
+            self._mask.close()
 
     def notes(self) -> list[str]:
         """Harmless surprises, one line each."""

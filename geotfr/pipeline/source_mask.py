@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,10 +49,8 @@ class SourceMask:
             valid[: inside.height, : inside.width] = known
         return valid.reshape(height, count, width).transpose(1, 0, 2)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the raster; a later read opens it again."""
         self._source.close()
 
 
