@@ -1,11 +1,13 @@
 """The text of a coordinate reference system (CRS): an authority's code where it says all, else WKT.
 
 pyproj does all of it. GDAL's own parser takes URLs and file names as well as definitions, and a mixer is
-foreign input: no text from a file reaches it. Heavy, so pyproj is imported when a function needs it.
+foreign input: no text from a file reaches it. PROJ in turn opens what a definition names as its grids or its
+``+init`` file: a definition that names a path is refused. Heavy, so pyproj is imported when a function needs it.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,8 +28,19 @@ AUTHORITIES = ("EPSG", "ESRI", "IAU_2015", "OGC")
 """Whose codes are written, the first that fits; a code of another authority means little to another
 program."""
 
+_PATH = r"[^]\"]*[/\\~]"
+# PROJ's own words within WKT, its two forms of a grid's file, and a parameter of PROJJSON that is text.
+_NAMES_A_FILE = re.compile(
+    rf'EXTENSION\s*\[\s*"PROJ4\w*"\s*,\s*"{_PATH}|PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*"{_PATH}|"value"\s*:\s*"{_PATH}',
+    re.IGNORECASE,
+)
+
 QUOTE_CHARS = 60
 """How much of a text that can't be parsed an error repeats."""
+
+
+ROUGH = 1e-6
+"""Ellipsoids whose radii differ by this share are two; PROJ takes 1e-10 for equal."""
 
 
 # A search for a code takes up to 0.5 s, and a stack of scenes asks for the same one again and again.
@@ -66,6 +79,7 @@ def crs_text(wkt: str) -> str:
     return _code(crs) or _wkt(crs)
 
 
+@lru_cache(maxsize=64)
 def crs_wkt(text: str) -> str:
     """WKT of a CRS given as ``AUTHORITY:CODE``, WKT, PROJ string or PROJJSON; the empty string for none.
 
@@ -125,10 +139,14 @@ def _parsed(text: str) -> pyproj.CRS:
 
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(f"CRS: a text of {len(text):,} characters, allowed are {MAX_TEXT_CHARS:,}")
+    shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
+    # A slash is no part of a PROJ string but in a path; names in WKT and PROJJSON have it often.
+    is_proj_string = not re.search(r"[\[{(]", text) and "=" in text
+    if (is_proj_string and re.search(r"[/\\~]", text)) or _NAMES_A_FILE.search(text):
+        raise InputError(f"CRS: {shown!r} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT")
     try:
         return pyproj.CRS.from_user_input(text)
     except CRSError as error:
-        shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
         raise InputError(
             f"CRS: {shown!r} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
         ) from error
@@ -136,21 +154,40 @@ def _parsed(text: str) -> pyproj.CRS:
 
 def _equal(one: pyproj.CRS, other: pyproj.CRS) -> bool:
     """Whether both are one CRS, but for the order of their axes."""
-    import pyproj
-    from pyproj.exceptions import CRSError
-
+    if _differ_in_size(one, other):
+        return False
     if one.equals(other, ignore_axis_order=True):
         return True
     # pyproj ignores the order of geographic axes only; WKT 1 often has no axes, and EPSG:2193 has northing first.
     if sorted(axis.direction for axis in one.axis_info) != sorted(axis.direction for axis in other.axis_info):
         return False
-    try:
-        plain = [pyproj.CRS.from_wkt(crs.to_wkt("WKT1_GDAL", output_axis_rule=False)) for crs in (one, other)]
-    except CRSError:
+    plain = _without_axes(one), _without_axes(other)
+    return None not in plain and bool(plain[0] == plain[1])
+
+
+def _differ_in_size(one: pyproj.CRS, other: pyproj.CRS) -> bool:
+    """Whether the ellipsoids alone tell two CRSs apart: 1000 times cheaper than comparing all, and the codes of the
+    planets' maps are hundreds of candidates for any sphere."""
+    if one.ellipsoid is None or other.ellipsoid is None:
         return False
-    return bool(plain[0] == plain[1])
+    radius, its = one.ellipsoid.semi_major_metre, other.ellipsoid.semi_major_metre
+    return bool(abs(radius - its) > ROUGH * max(radius, its))
 
 
+# A CRS is hashed by its whole WKT, so these two are remembered by text.
+@lru_cache(maxsize=64)
+def _without_axes(crs: pyproj.CRS) -> pyproj.CRS | None:
+    """``crs`` as WKT 1 without axes tells it; None if that has no form for it."""
+    import pyproj
+    from pyproj.exceptions import CRSError
+
+    try:
+        return pyproj.CRS.from_wkt(crs.to_wkt("WKT1_GDAL", output_axis_rule=False))
+    except CRSError:
+        return None
+
+
+@lru_cache(maxsize=64)
 def _code(crs: pyproj.CRS) -> str:
     """``AUTHORITY:CODE`` whose definition equals ``crs``, its own code first; the empty string if there is
     none."""
