@@ -29,11 +29,16 @@ AUTHORITIES = ("EPSG", "ESRI", "IAU_2015", "OGC")
 program."""
 
 _PATH = r"[^]\"]*[/\\~]"
-# PROJ's own words within WKT, its two forms of a grid's file, and a parameter of PROJJSON that is text.
 _NAMES_A_FILE = re.compile(
-    rf'EXTENSION\s*\[\s*"PROJ4\w*"\s*,\s*"{_PATH}|PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*"{_PATH}|"value"\s*:\s*"{_PATH}',
-    re.IGNORECASE,
+    rf'''
+    EXTENSION\s*\[\s*"PROJ4\w*"\s*,\s*"{_PATH}             # PROJ's own words within WKT 1, and its form of a grid
+    | PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*"{_PATH}         # a grid in WKT 2
+    | "value"\s*:\s*"{_PATH}                              # a grid in PROJJSON
+    | (?:grids|init|file|model)\s*=[^]+]*[/\\~]           # a grid of a PROJ string, in whatever wrapping
+    ''',
+    re.IGNORECASE | re.VERBOSE,
 )
+_WKT_OR_JSON = re.compile(r"\s*(?:\w+\s*[\[(]|\{)")
 
 QUOTE_CHARS = 60
 """How much of a text that can't be parsed an error repeats."""
@@ -141,7 +146,7 @@ def _parsed(text: str) -> pyproj.CRS:
         raise InputError(f"CRS: a text of {len(text):,} characters, allowed are {MAX_TEXT_CHARS:,}")
     shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
     # A slash is no part of a PROJ string but in a path; names in WKT and PROJJSON have it often.
-    is_proj_string = not re.search(r"[\[{(]", text) and "=" in text
+    is_proj_string = "=" in text and not _WKT_OR_JSON.match(text)
     if (is_proj_string and re.search(r"[/\\~]", text)) or _NAMES_A_FILE.search(text):
         raise InputError(f"CRS: {shown!r} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT")
     try:
