@@ -36,6 +36,7 @@ COMMANDS = {
 
 _INTERRUPTED = 130
 _TERMINATED = 143
+_OUT_OF_MEMORY = 13
 
 
 @dataclass(slots=True)
@@ -131,7 +132,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.close()
         code = 1
     except Exception as error:
-        code = _told(_line(error), getattr(error, "exit_code", 1), error, settings)
+        fallback = _OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
+        code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
     sys.exit(int(code or 0))
 
 

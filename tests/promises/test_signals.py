@@ -1,0 +1,62 @@
+"""Ctrl-C and SIGTERM at random moments: the right exit code, nothing half at a final name, and --resume works."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracle.rasters import write_raster
+from oracle.run import contents
+
+LIMIT_S = 2.0
+"""A run that takes longer to go is killed, and the test fails by the exit code."""
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@pytest.mark.parametrize("times", [6, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(times: int, tmp_path: Path) -> None:
+    chance = random.Random(times)
+    noise = np.random.default_rng(1).normal(0, 1, (3, 700, 700)).astype("float32")
+    source = write_raster(tmp_path / "scene.tif", noise, tiled=True, blockxsize=64, blockysize=64)
+    command = [sys.executable, "-m", "geotfr_cli", "export", source, "--patch-dimensions", "16", "--kernel-size", "16"]
+    command += ["--max-file-size", "300000", "--quiet", "--resume", "-o"]
+    (tmp_path / "whole").mkdir()
+    subprocess.run([*command, tmp_path / "whole" / "set"], check=True)
+    whole = contents(tmp_path / "whole")
+    stopped = 0
+    for number in range(times):
+        out = tmp_path / f"out-{number}"
+        out.mkdir()
+        number_sent = chance.choice(list(CODES))
+        run = subprocess.Popen([*command, out / "set"], stderr=subprocess.PIPE, text=True)
+        # Begin when the run has taken its lock, or ended: a signal before Python is up has no handler.
+        waiting = threading.Event()
+        while run.poll() is None and not any(out.iterdir()):
+            waiting.wait(0.01)
+        waiting.wait(chance.uniform(0, 1.0))
+        run.send_signal(number_sent)
+        try:
+            _, told = run.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            _, told = run.communicate()
+        # A negative code is the signal's own: Python was leaving, and the set is whole.
+        assert run.returncode in (CODES[number_sent], 0, -number_sent), (run.returncode, told)
+        shown = {name: content for name, content in contents(out).items() if not name.startswith(".")}
+        assert all(whole.get(name) == content for name, content in shown.items())
+        if run.returncode > 0:
+            stopped += 1
+            assert len([line for line in told.splitlines() if line]) == 1, told
+            assert "set-manifest.json" not in shown
+            subprocess.run([*command, out / "set"], check=True)
+        assert contents(out) == whole
+        for path in out.iterdir():
+            os.unlink(path)  # noqa: PTH108
+    assert stopped >= times // 3, "most signals came when the run was done"
