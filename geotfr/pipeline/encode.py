@@ -2,14 +2,14 @@
 
 An encoder cuts its work into *units*, some patches or some pixel rows of one, and turns each into the bytes of whole
 records. Three encoders share the cutting: Examples whose lists all have a fixed length (a template, filled through
-views), Examples with int64 lists (varints: records of different lengths, put together by length), and a
+views), Examples with int64 lists (varints: records of different lengths, put together from pieces), and a
 SequenceExample for each pixel.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,10 +17,11 @@ import numpy as np
 from geotfr.errors import InputError
 from geotfr.patches.cut import count_inexact, fill_masked, runs
 from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
+from geotfr.records.pieces import ListColumn, example_records, sequence_records
 from geotfr.records.varints import pack_varints, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -272,12 +273,12 @@ class _VarintEncoder:
                 part = values[done : done + run.count].reshape(run.count, len(feature.planes), *self._block)
                 done += run.count
                 _fill_feature(strip, run, feature, part, range(self._block[0]), counts)
-            columns.append(_Column.of(values))
+            columns.append(_column(feature.name, feature.kind, values))
         for run in runs(unit.positions, len(strip.columns)):
             _count_overwritten(strip, run, counts)
         if self._index_name:
-            columns.append(_Column.of(strip.numbers(unit.positions)[:, np.newaxis]))
-        data, ends = _pack_by_length(columns, self._layout)
+            columns.append(_column(self._index_name, Kind.INT64, strip.numbers(unit.positions)[:, np.newaxis]))
+        data, ends = example_records(columns)
         return Encoded(data, ends, len(unit.positions), counts)
 
     def recycle(self, encoded: Encoded) -> None:
@@ -344,17 +345,18 @@ class _SequenceEncoder:
             ends = np.arange(1, count + 1, dtype=np.int64) * self._even.record_bytes
             encoded = Encoded(records.reshape(-1), ends, patches, counts, buffer)
         else:
-            columns = []
+            context, lists = [], []
             for feature in self._features:
+                steps = []
                 for channel in range(len(feature.planes)):
                     values = np.empty(shape, _DTYPE[feature.kind])
                     self._fill(strip, unit, feature, channel, values, counts)
-                    columns.append(_Column.of(values.reshape(count, 1)))
-            is_varint = [column.sizes is not None for column in columns]
-            data, ends = _pack_by_length(
-                columns,
-                lambda sizes: self._layout([s for s, chosen in zip(sizes, is_varint, strict=True) if chosen]),
-            )
+                    steps.append(_column(feature.name, feature.kind, values.reshape(count, 1)))
+                if feature.depth is None:
+                    context += steps
+                else:
+                    lists.append(steps)
+            data, ends = sequence_records(context, lists)
             encoded = Encoded(data, ends, patches, counts)
         for run in runs(unit.positions, len(strip.columns)):
             if is_last:
@@ -473,61 +475,12 @@ def _count_overwritten(strip: Strip, run: Run, counts: EncodeCounts) -> None:
             counts.overwritten += masked - (valid.size - int(np.count_nonzero(strip.cores(own, run))))
 
 
-@dataclass(slots=True)
-class _Column:
-    """One list of every record: values of fixed length, or packed varints whose ``sizes`` in bytes differ."""
-
-    values: NDArray[Any]
-    sizes: NDArray[np.int64] | None = None
-    starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-
-    @staticmethod
-    def of(values: NDArray[Any]) -> _Column:
-        """The column of ``values`` ``(record, value)``; int64 is packed."""
-        if values.dtype != np.int64:
-            return _Column(values)
-        packed, sizes = pack_varints(values)
-        return _Column(packed, sizes, np.cumsum(sizes) - sizes)
-
-    def rows(self, chosen: NDArray[np.int64]) -> NDArray[Any]:
-        """The values of the records ``chosen``, which have one size."""
-        if self.sizes is None:
-            return np.asarray(self.values[chosen])
-        size = int(self.sizes[chosen[0]])
-        if len(chosen) == 1:
-            start = int(self.starts[chosen[0]])
-            return self.values[np.newaxis, start : start + size]
-        return np.asarray(self.values[self.starts[chosen][:, np.newaxis] + np.arange(size)])
-
-
-def _pack_by_length(
-    columns: Sequence[_Column], layout_of: Callable[[list[int]], RecordLayout]
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The records that ``columns`` make, in order, and where each ends; records of equal lengths are made together."""
-    count = len(next(c.values if c.sizes is None else c.sizes for c in columns))
-    fixed = [c.values.shape[1] if c.sizes is None else 0 for c in columns]
-    sizes = np.stack(
-        [np.full(count, f) if c.sizes is None else c.sizes for c, f in zip(columns, fixed, strict=True)], axis=1
-    )
-    patterns, pattern_of = np.unique(sizes, axis=0, return_inverse=True)
-    pattern_of = pattern_of.reshape(-1)
-    layouts = [layout_of(pattern) for pattern in patterns.tolist()]
-    ends = np.cumsum(np.array([layout.record_bytes for layout in layouts], np.int64)[pattern_of])
-    data = np.empty(int(ends[-1]), np.uint8)
-    order = np.argsort(pattern_of, kind="stable")
-    edges = np.searchsorted(pattern_of[order], np.arange(len(layouts) + 1))
-    for number, layout in enumerate(layouts):
-        chosen = order[edges[number] : edges[number + 1]]
-        records = layout.allocate(len(chosen))
-        for index, column in enumerate(columns):
-            layout.values(records, index)[:] = column.rows(chosen)
-        layout.seal(records)
-        starts = ends[chosen] - layout.record_bytes
-        if len(chosen) == 1:
-            data[starts[0] : ends[chosen[0]]] = records[0]
-        else:
-            data[starts[:, np.newaxis] + np.arange(layout.record_bytes)] = records
-    return data, ends
+def _column(name: str, kind: str, values: NDArray[Any]) -> ListColumn:
+    """``values`` ``(record, value)`` as a list of each record; int64 is packed."""
+    if kind != Kind.INT64:
+        return ListColumn(name, Kind(kind), values)
+    packed, sizes = pack_varints(values)
+    return ListColumn(name, Kind.INT64, packed, sizes)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
