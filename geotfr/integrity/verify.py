@@ -16,7 +16,7 @@ from geotfr.records.faults import Fault, ReadReport
 if TYPE_CHECKING:
     import os
 
-    from geotfr.mixer import Manifest, ShardInfo
+    from geotfr.mixer import Manifest, Mixer, ShardInfo
     from geotfr.records.reader import FeatureBatch
     from geotfr.records.stream import Compression
 
@@ -214,9 +214,9 @@ class _Check:
             for name in self._listed:
                 if name not in named:
                     self._wrong(where, f"the shard {name} of the manifest is not there")
-            if records != inputs.manifest.patches_written:
-                self._wrong(where, f"{inputs.manifest.patches_written} patches were written, {records} are whole")
-        if inputs.mixer is not None and records != inputs.mixer.total_patches:
+            if records != inputs.manifest.records:
+                self._wrong(where, f"{inputs.manifest.records} records were written, {records} are whole")
+        if inputs.mixer is not None and records != _expected(inputs, records):
             few = "too few" if records < inputs.mixer.total_patches else "too many"
             self._wrong(
                 inputs.mixer_path or Path(),
@@ -230,7 +230,7 @@ class _Check:
         return VerifyResult(
             files=tuple(self._files),
             records=sum(file.records for file in self._files),
-            expected_records=_expected(self._inputs),
+            expected_records=_expected(self._inputs, sum(file.records for file in self._files)),
             faults=tuple(self._faults),
             fault_count=self._fault_count,
             notes=tuple(self._report.notes),
@@ -238,11 +238,20 @@ class _Check:
         )
 
 
-def _expected(inputs: Inputs) -> int | None:
-    if inputs.mixer is not None:
-        return inputs.mixer.total_patches
+def _expected(inputs: Inputs, records: int) -> int | None:
     manifest: Manifest | None = inputs.manifest
-    return None if manifest is None else manifest.patches_written
+    if manifest is not None:
+        return manifest.records
+    if inputs.mixer is None:
+        return None
+    return records if _fits(inputs.mixer, records) else inputs.mixer.total_patches
+
+
+def _fits(mixer: Mixer, records: int) -> bool:
+    """Whether so many records are a mixer's patches: one each, or one for each pixel of a patch or a larger block."""
+    pixels, rest = divmod(records, mixer.total_patches)
+    patch = mixer.patch_xy[0] * mixer.patch_xy[1]
+    return not rest and (pixels == 1 or pixels >= patch > 1)
 
 
 def _difference(first: dict[str, tuple[str, tuple[int, ...]]], shapes: dict[str, tuple[str, tuple[int, ...]]]) -> str:

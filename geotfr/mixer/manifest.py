@@ -108,6 +108,14 @@ class Manifest:
     compressor_library: str | None
     pixels_unreadable: int = 0
 
+    @property
+    def records(self) -> int:
+        """Records in all shards: one a patch, or with ``sequence_data`` one for each pixel of a patch's block."""
+        if not self.options.get("sequence_data"):
+            return self.patches_written
+        height, width = (side + 2 * margin for side, margin in zip(self.patch_yx, self.margin_yx, strict=True))
+        return self.patches_written * height * width
+
     def to_text(self) -> str:
         """The manifest's JSON, the same characters for the same content."""
         document = {

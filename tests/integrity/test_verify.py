@@ -9,9 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import google_crc32c
+import numpy as np
 import pytest
 from records_reading.shards import example, field, floats, integers, shard, sized_member
 
+import geotfr
 from geotfr.errors import DamagedError, MissingInputError, UsageError
 from geotfr.integrity.verify import verify
 
@@ -312,3 +314,15 @@ def test_a_manifest_cant_name_files_elsewhere(folder: Path, name: object) -> Non
 def test_odd_names_are_names(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(shard([patch(0)]))
     assert verify(tmp_path).records == verify(tmp_path / name).records == 1
+
+
+@pytest.mark.parametrize("beside", ["manifest", "mixer alone"])
+def test_a_record_for_each_pixel_of_a_block_is_a_whole_set(tmp_path: Path, beside: str) -> None:
+    source = (np.arange(64, dtype=np.uint8).reshape(8, 8), (10.0, 0.0, 5e5, 0.0, -10.0, 4e6), "EPSG:32618")
+    made = geotfr.export_image(source, tmp_path / "set", patch_dimensions=4, kernel_size=2, sequence_data=True)
+    assert made.mixer is not None
+    if beside != "manifest":
+        made.manifest.unlink()
+    found = verify(made.mixer)
+    assert [str(fault) for fault in found.faults] == []
+    assert found.expected_records == found.records == 4 * 6 * 6

@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from oracle.memory import PEAK_MIB
 from records_reading.shards import example, floats, frame, header, masked_crc, shard, sized_member
 
 from geotfr.errors import InputError, LimitError, MissingInputError, RecordError, UsageError
@@ -295,17 +296,17 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_gzip_bomb_takes_little_memory(tmp_path: Path, bomb: str) -> None:
     path = write(tmp_path / "a.gz", gzip.compress(BOMBS[bomb](), 6))
-    script = (
-        "import sys, resource\n"
+    script = PEAK_MIB + (
+        "import sys\n"
         "from geotfr.errors import GeotfrError\n"
         "from geotfr.records.reader import read_records\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak_mib()\n"
         "try:\n"
         "    count = sum(1 for _ in read_records(sys.argv[1]))\n"
         "    print(count)\n"
         "except GeotfrError as error:\n"
         "    print(type(error).__name__)\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+        "print(peak_mib() - before)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     outcome, mebibytes = done.stdout.split()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle.memory import PEAK_MIB
 from records_reading.shards import example, field, floats, frame, integers, shard, texts, varint
 
 from geotfr.errors import LimitError, RecordError
@@ -258,15 +259,15 @@ HOSTILE = {
 def test_hostile_lists_take_less_than_512_mib(tmp_path: Path, what: str) -> None:
     path = tmp_path / "a"
     path.write_bytes(frame(example(x=HOSTILE[what]())))
-    script = (
-        "import resource, sys\n"
+    script = PEAK_MIB + (
+        "import sys\n"
         "from geotfr.errors import LimitError\n"
         "from geotfr.records.reader import read_features\n"
         "try:\n"
         "    list(read_features(sys.argv[1]))\n"
         "except LimitError:\n"
         "    pass\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)\n"
+        "print(peak_mib())\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 512
