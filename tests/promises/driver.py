@@ -6,8 +6,10 @@ operations a run has, how many cases were tried, and a line for each that broke 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -27,22 +29,26 @@ from oracle.rasters import write_raster
 from oracle.sets import write_set
 
 import geotfr
-import geotfr.pipeline.export
-import geotfr.pipeline.ingest
-import geotfr.rasters.source
 from geotfr.errors import GeotfrError, OutputExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# Imported once, so that no child does it again.
+LAZY = ("pyproj", "shapely", "pyarrow", "pyogrio", "geotfr.grid.export_grid", "geotfr.rasters.request")
+for _name in (*LAZY, "geotfr.pipeline.export", "geotfr.pipeline.export_table", "geotfr.pipeline.ingest"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(_name)
 
 OPERATIONS = ("open", "write", "fsync", "close", "replace", "rename", "unlink", "mkdir", "rmdir", "posix_fallocate")
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.EINTR)
 EXPORT: dict[str, Any] = {"patch_dimensions": 8, "kernel_size": 4, "max_file_size": 4000}
 EXPORTS: dict[str, dict[str, Any]] = {
     "float": {},
-    "plain": {"compressed": False},
-    "native": {"feature_kinds": "native"},
-    "threshold": {"masked_threshold": 0.1},
+    "ee": {"compressor": "ee", "max_file_size": 1300},
+    "plain": {"compressed": False, "max_file_size": 1300},
+    "native": {"feature_kinds": "native", "max_file_size": 700},
+    "threshold": {"masked_threshold": 0.1, "max_file_size": 1300},
     "sequence": {"sequence_data": True, "max_file_size": 9000, "patch_dimensions": 16},
     "overwrite": {},
 }

@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forked")
 
 DRIVER = Path(__file__).parent / "driver.py"
-KINDS = ("float", "plain", "native", "threshold", "sequence", "overwrite", "table", "ingest")
+KINDS = ("float", "ee", "plain", "native", "threshold", "sequence", "overwrite", "table", "ingest")
 
 
 def drive(mode: str, kind: str, step: int) -> dict[str, Any]:
@@ -34,16 +34,22 @@ def drive(mode: str, kind: str, step: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 17])
+QUICK = ("threshold", "sequence", "overwrite", "table", "ingest")
+
+
+def cases(whole: int, quick: int) -> list[Any]:
+    """(kind, step) for the whole and for the quick share."""
+    return [pytest.param(kind, whole, marks=pytest.mark.slow) for kind in KINDS] + [(kind, quick) for kind in QUICK]
+
+
+@pytest.mark.parametrize(("kind", "step"), cases(1, 23))
 def test_a_run_killed_at_any_operation_is_continued_to_the_same_files(kind: str, step: int) -> None:
     found = drive("kill", kind, step)
     assert found["faults"] == []
     assert found["cases"] >= found["operations"] // step
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 211])
+@pytest.mark.parametrize(("kind", "step"), cases(5, 307))
 def test_an_operation_that_fails_is_told_and_leaves_nothing(kind: str, step: int) -> None:
     found = drive("fail", kind, step)
     assert found["faults"] == []

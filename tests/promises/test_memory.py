@@ -25,7 +25,7 @@ print(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: int, tmp_path: Path) -> None:
     limit = 224 * MIB
