@@ -6,6 +6,8 @@ neither numpy nor rasterio.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import signal
 import sys
@@ -36,6 +38,7 @@ COMMANDS = {
 
 _INTERRUPTED = 130
 _TERMINATED = 143
+_CANNOT_WRITE = 14
 _OUT_OF_MEMORY = 13
 
 
@@ -117,7 +120,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = cli.main(
             args=None if args is None else list(args), prog_name="geotfr", standalone_mode=False, obj=settings
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         code = error.exit_code
@@ -128,9 +132,12 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except Terminated as error:
         code = _told("terminated; nothing is left at a final name", _TERMINATED, error, settings)
     except BrokenPipeError:
-        # The reader of stdout is gone: nobody is left to tell.
-        sys.stderr.close()
+        # The reader of stdout is gone: nobody is left to tell. Nor may the interpreter flush it once more.
+        sys.stdout = None
         code = 1
+    except OSError as error:
+        fallback = _CANNOT_WRITE if _is_of_streams(error) else 1
+        code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
     except Exception as error:
         fallback = _OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
         code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
@@ -147,9 +154,20 @@ def _line(error: Exception) -> str:
 
     if isinstance(error, GeotfrError):
         return str(error)
+    if isinstance(error, OSError) and _is_of_streams(error):
+        return f"standard output can't be written: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"out of memory: {error}; use a lower --memory-limit or fewer --workers"
     return f"a fault in geotfr: {type(error).__name__}: {error}; run again with --debug and report what it prints"
+
+
+def _is_of_streams(error: OSError) -> bool:
+    """Whether an error without a file's name came from printing: the library names the file in its own errors."""
+    return (
+        not hasattr(error, "exit_code")
+        and error.filename is None
+        and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF)
+    )
 
 
 def _usage_line(error: click.ClickException) -> str:
@@ -164,7 +182,8 @@ def _told(line: str, code: int, error: BaseException, settings: Settings) -> int
 
         traceback.print_exception(error)
     # One line, whatever a file is called.
-    click.echo(f"geotfr: {' '.join(line.splitlines())}", err=True)
+    with contextlib.suppress(OSError):
+        click.echo(f"geotfr: {' '.join(line.splitlines())}", err=True)
     return code
 
 

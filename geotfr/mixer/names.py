@@ -56,6 +56,10 @@ class SetNames:
             raise UsageError(
                 f"output prefix {text!r} names no file; give a folder and a name, or a folder that ends in /"
             )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"output prefix {text!r} is not UTF-8, which the manifest is; give another") from error
         if text.endswith("/") or Path(text).name in ("", "..") or text in (".", ".."):
             folder, name = Path(text), ""
         else:

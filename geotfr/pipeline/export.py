@@ -26,6 +26,7 @@ from geotfr.pipeline.strips import StripReader
 from geotfr.pipeline.unreadable import UnreadableMasked
 from geotfr.records.gzip import codec, ee_bytes_promised
 from geotfr.storage import OutputSet
+from geotfr.storage.atomic import check_output
 from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
@@ -366,6 +367,7 @@ class _Job:
             raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
             progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
         ):
+            self._check_names(names, overwrite=overwrite or resume)
             left = [] if self._is_in_memory else outputs.begin(self._head())
             journal = ExportJournal(outputs, left, self._unreadable)
             resumed = len(journal.shards)
@@ -442,6 +444,14 @@ class _Job:
         if self._options.masked_threshold != 1 or not self.plan.is_even:
             return 0
         return self.plan.total_bytes // (1 if self._options.compressor == "none" else _MOST_DEFLATED)
+
+    def _check_names(self, names: SetNames, *, overwrite: bool) -> None:
+        """Refuse, before a pixel is read, names that can't be taken; a set's own files are looked for elsewhere."""
+        plan = self.plan
+        check_output(names.folder / names.manifest, overwrite=True)
+        check_output(names.folder / names.shard(plan.shard_count - 1, total=plan.shard_count), overwrite=True)
+        if plan.is_even and self._options.masked_threshold == 1:
+            check_output(names.folder / names.mixer(total=plan.shard_count), overwrite=overwrite)
 
     def _check_sources(self, names: SetNames) -> None:
         """Refuse to write over a source."""

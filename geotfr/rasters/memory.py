@@ -118,4 +118,8 @@ def _affine(transform: Any) -> Affine6:
 
 
 def _crs(crs: Any) -> str:
+    if isinstance(crs, int) and not isinstance(crs, bool):
+        crs = f"EPSG:{crs}"
+    if not isinstance(crs, str) and not hasattr(crs, "to_wkt"):
+        raise UsageError(f"a source in memory: its CRS is {crs!r}; allowed are text, an EPSG number, or a CRS object")
     return crs_text(crs_wkt(crs if isinstance(crs, str) else crs.to_wkt()))
