@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+    from pyproj import Transformer
     from shapely.geometry.base import BaseGeometry
 
 __all__ = ["ExportGrid", "GridRequest", "export_grid", "lattice_offset", "to_pixels"]
@@ -32,6 +33,18 @@ LATTICE_PX = 1e-4
 
 EDGE_PIECES = 64
 """Into how many pieces the longer side of an outline is cut before it goes to another CRS, where lines bend."""
+
+INNER_PIECES = 32
+"""Along each side, how many points inside a shape are looked at; GDAL takes 21."""
+
+HALVINGS = 40
+"""How often a piece that a map cuts is halved to find the cut: to 1e-12 of the piece."""
+
+LEAP = 0.5
+"""An edge whose pieces are longer than this share of the polygon's reach leaps across the map: 64 make a side."""
+
+BEYOND = 0.05
+"""Points inside a polygon lie this share of its reach beyond its edge at most, since edges are pieces of lines."""
 
 MAX_SIDE_PX = 10**7
 """More rows or columns are a mistake in the options: no mixer holds them."""
@@ -191,7 +204,7 @@ def export_grid(
     if request.region is not None and not crs:
         raise UsageError("--region: the source has no CRS to place it by; say which one with --crs")
     if request.region is None:
-        covered = _transformed(_outline(source), source.crs, crs, what="the source")
+        covered = _whole(source, crs)
     else:
         covered = _placed(request.region, crs, source, clips=request.clips)
     geobox = _geobox(source, crs, request, covered, suggested_pixel)
@@ -292,6 +305,75 @@ def _outline(source: GeoBox) -> BaseGeometry:
     return Polygon([source.xy(0, 0), source.xy(cols, 0), source.xy(cols, rows), source.xy(0, rows)])
 
 
+def _whole(source: GeoBox, crs: str) -> BaseGeometry:
+    """``source`` in ``crs``: its outline, and points inside where these reach further, as they do on a map that bends
+    or cuts most of the Earth (the globe in UTM, or from 0 to 360 degrees).
+
+    **Source**: ``GDALSuggestedWarpOutput2``, which looks inside as well.
+    """
+    import shapely
+    from pyproj import Transformer
+
+    outline = _transformed(_outline(source), source.crs, crs, what="the source", inside=False)
+    if same_crs(source.crs, crs) or is_geographic(crs):
+        return outline
+    transformer = Transformer.from_crs(source.crs, crs, always_xy=True)
+
+    def moved(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+        x, y = _to_ground(source.affine, pixels.reshape(-1, 2)).T
+        found: NDArray[np.float64] = np.column_stack(transformer.transform(x, y)).reshape(pixels.shape)
+        return found
+
+    rows, cols = (np.linspace(0, side, EDGE_PIECES + 1) for side in source.shape_yx)
+    lattice = np.stack(np.meshgrid(cols, rows), axis=-1)
+    points = moved(lattice)
+    points[~np.isfinite(points)] = math.nan
+    reach = np.nanmax(points, axis=(0, 1)) - np.nanmin(points, axis=(0, 1))
+    found = [points.reshape(-1, 2)]
+    for one, other in ((lattice[:, :-1], lattice[:, 1:]), (lattice[:-1], lattice[1:])):
+        found += _sides_of_cuts(moved, one.reshape(-1, 2), other.reshape(-1, 2), reach)
+    every = np.concatenate(found)
+    return shapely.union_all([outline, shapely.MultiPoint(every[np.isfinite(every).all(axis=1)])])
+
+
+def _sides_of_cuts(
+    moved: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    start: NDArray[np.float64],
+    stop: NDArray[np.float64],
+    reach: NDArray[np.float64],
+) -> list[NDArray[np.float64]]:
+    """Where lines from ``start`` to ``stop``, (n, 2), leap when ``moved`` onto a map of size ``reach`` (x, y): the last
+    points before and the first ones after, moved."""
+
+    def steps(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):  # of points at infinity
+            found: NDArray[np.float64] = np.abs((one - other) / reach).max(axis=1)
+        return found
+
+    cut = steps(moved(start), moved(stop)) > LEAP
+    start, stop = start[cut], stop[cut]
+    for _ in range(HALVINGS):
+        middle = (start + stop) / 2
+        there = moved(middle)
+        is_before = steps(there, moved(start)) < steps(there, moved(stop))
+        start = np.where(is_before[:, np.newaxis], middle, start)
+        stop = np.where(is_before[:, np.newaxis], stop, middle)
+    return [moved(start), moved(stop)]
+
+
+def _inner_points(shape: BaseGeometry, transformer: Transformer) -> NDArray[np.float64]:
+    """Points (x, y) inside ``shape``, moved by ``transformer``, (n, 2); what has no coordinates then is left out."""
+    import shapely
+
+    west, south, east, north = shape.bounds
+    # Middles of equal pieces, so that none lies on the edge of a box.
+    ratios = (np.arange(INNER_PIECES) + 0.5) / INNER_PIECES
+    x, y = (axis.ravel() for axis in np.meshgrid(west + ratios * (east - west), south + ratios * (north - south)))
+    inside = shapely.contains_xy(shape, x, y)
+    points: NDArray[np.float64] = np.column_stack(transformer.transform(x[inside], y[inside]))
+    return points[np.isfinite(points).all(axis=1)]
+
+
 def _placed(region: Region, crs: str, source: GeoBox, *, clips: bool) -> BaseGeometry:
     """``region`` in ``crs``: its shape, or without ``clips`` its bounds; it has to meet ``source``."""
     import shapely
@@ -316,8 +398,12 @@ def _placed(region: Region, crs: str, source: GeoBox, *, clips: bool) -> BaseGeo
 
 
 def _beside(shape: BaseGeometry, source: GeoBox, crs: str) -> BaseGeometry:
-    """``shape`` with each polygon on the turn of the Earth, of 360 degrees, where ``source`` is; as it is if ``crs`` is
-    projected."""
+    """``shape`` with each polygon on the turn of the Earth, of 360 degrees, where ``source`` is; as it is if it meets
+    it there, or if ``crs`` is projected.
+
+    What lies beyond the ends of a raster round the Earth, the raster's other end fills: see
+    :func:`geotfr.rasters.layers.make_layer`.
+    """
     import shapely
     from pyproj import Transformer
     from shapely.affinity import translate
@@ -325,11 +411,15 @@ def _beside(shape: BaseGeometry, source: GeoBox, crs: str) -> BaseGeometry:
     if not is_geographic(crs):
         return shape
     centre, y = source.xy(source.shape_yx[1] / 2, source.shape_yx[0] / 2)
-    if not same_crs(source.crs, crs):
+    least, _, most, _ = source.bounds()
+    is_in_source = same_crs(source.crs, crs)
+    if not is_in_source:
         centre, _ = Transformer.from_crs(source.crs, crs, always_xy=True).transform(centre, y)
     parts = []
     for part in shapely.get_parts(shape):
-        turns = round((centre - (part.bounds[0] + part.bounds[2]) / 2) / 360)
+        west, _, east, _ = part.bounds
+        meets = is_in_source and west < most and east > least
+        turns = 0 if meets else round((centre - (west + east) / 2) / 360)
         parts.append(translate(part, xoff=360.0 * turns))
     return shapely.union_all(parts)
 
@@ -343,8 +433,11 @@ def _is_cut(shape: BaseGeometry) -> bool:
     return len(widths) > 1 and west <= -180 and east >= 180 and sum(widths) < 180
 
 
-def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str) -> BaseGeometry:
-    """``shape`` in CRS ``target``; its edges, which bend, get more points, and longitudes run on across 180."""
+def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str, inside: bool = True) -> BaseGeometry:
+    """``shape`` in CRS ``target``; its edges, which bend, get more points, and longitudes run on across 180.
+
+    With ``inside`` it is refused where the projected edges don't enclose what they enclose on the ground.
+    """
     import shapely
     from pyproj import Transformer
 
@@ -378,7 +471,26 @@ def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str) -> Ba
             for hole in holes:
                 hole[:, 0] += 360 * round((outer[0, 0] - hole[0, 0]) / 360)
         parts.append(shapely.make_valid(shapely.Polygon(outer, holes)))
+        if inside and not turns:
+            _check_inside(parts[-1], outer, _inner_points(part, transformer), f"{what}: {_short(target)}")
     return shapely.union_all(parts)
+
+
+def _check_inside(moved: BaseGeometry, outer: NDArray[np.float64], inner: NDArray[np.float64], what: str) -> None:
+    """Refuse a polygon that its CRS cuts, so that its edge leaps across the map, or turns inside out.
+
+    ``moved`` is the polygon on the map, ``outer`` the points of its edge and ``inner`` some inside, both (n, 2).
+    """
+    import shapely
+
+    reach = math.hypot(*np.ptp(np.concatenate([outer, inner]), axis=0))
+    leap = np.hypot(*np.diff(outer, axis=0).T).max()
+    outside = inner[~shapely.contains_xy(moved, inner)]
+    beyond = shapely.distance(moved, shapely.points(outside)).max(initial=0)
+    if leap > LEAP * reach or beyond > BEYOND * reach:
+        raise InputError(
+            f"{what} cuts it, or maps it beyond its own edge; choose a CRS that isn't cut there, or a smaller region"
+        )
 
 
 def _in_pixels(shape: BaseGeometry, geobox: GeoBox) -> BaseGeometry:

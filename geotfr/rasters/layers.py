@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from geotfr.errors import InputError
 from geotfr.grid import Window
-from geotfr.grid.crs import same_crs
-from geotfr.grid.export_grid import lattice_offset
+from geotfr.grid.crs import is_geographic, metres_per_unit, same_crs
+from geotfr.grid.export_grid import LATTICE_PX, lattice_offset, to_pixels
+from geotfr.grid.region import LON_LAT
 from geotfr.rasters.describe import grid_words, outside
 from geotfr.rasters.readers import distinct, make_reader
 from geotfr.rasters.warp import WarpedLayer
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
     from geotfr.rasters.readers import BandReader
     from geotfr.rasters.request import Resampling
 
-__all__ = ["LatticeLayer", "Layer", "make_layer"]
+__all__ = ["JoinedLayer", "LatticeLayer", "Layer", "make_layer"]
+
+TURN = 360.0
+"""Degrees of longitude once round the Earth."""
 
 
 class Layer(Protocol):
@@ -44,6 +51,11 @@ class Layer(Protocol):
     @property
     def can_mask(self) -> bool:
         """Whether pixels may be masked, apart from the bands' own values."""
+        ...
+
+    @property
+    def is_warped(self) -> bool:
+        """Whether pixels are resampled."""
         ...
 
     def read(self, window: Window, out: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
@@ -67,28 +79,150 @@ def make_layer(
 ) -> Layer:
     """The layer of ``bands`` of ``file`` on ``grid``.
 
+    Longitudes come round after 360 degrees: a raster in degrees fills the columns of a grid in degrees on each turn of
+    the Earth that both meet.
+
     Raises
     ------
     InputError
-        If ``file`` lies outside ``grid``, or has no CRS to warp it by.
+        If ``file`` lies outside ``grid``, has no CRS to warp it by, or its ends can't be joined in ``grid``.
     """
-    if same_crs(file.geobox.crs, grid.crs):
-        offset = lattice_offset(grid, file.geobox)
-        if offset is not None:
-            indexes = tuple(band.index for band in bands)
-            reader = make_reader(file, indexes, allow_drivers=allow_drivers, threads=threads)
-            return LatticeLayer(reader, file, grid, offset)
-    elif not file.geobox.crs or not grid.crs:
+
+    def layer(file: SourceFile, grid: GeoBox) -> Layer:
+        if same_crs(file.geobox.crs, grid.crs):
+            offset = lattice_offset(grid, file.geobox)
+            if offset is not None:
+                indexes = tuple(band.index for band in bands)
+                reader = make_reader(file, indexes, allow_drivers=allow_drivers, threads=threads)
+                return LatticeLayer(reader, file, grid, offset)
+        return WarpedLayer(file, bands, grid, resampling=resampling, allow_drivers=allow_drivers, threads=threads)
+
+    if (not file.geobox.crs or not grid.crs) and file.geobox.crs != grid.crs:
         raise InputError(
             f"{file.path}: {grid_words(file.geobox)}, but the export: {grid_words(grid)}; one of them has no CRS, so"
             " none can be warped onto the other; say which one with --crs"
         )
-    return WarpedLayer(file, bands, grid, resampling=resampling, allow_drivers=allow_drivers, threads=threads)
+    turns = _turns(file.geobox, grid)
+    if len(turns) < 2:
+        return layer(_turned(file, turns[0]) if turns else file, grid)
+    if any(box.affine[1] or box.affine[3] for box in (file.geobox, grid)) or grid.affine[0] < 0:
+        raise InputError(
+            f"{file.path}: {grid_words(file.geobox)}: the export's grid lies across its ends: {grid_words(grid)}; they"
+            " can't be joined on a rotated or mirrored grid; export both sides on their own"
+        )
+    parts = _parts(file.geobox, grid, turns)
+    layers = [layer(_turned(file, turn), _columns(grid, cols)) for turn, cols in parts]
+    return JoinedLayer(layers, [cols for _, cols in parts])
+
+
+def _turns(geobox: GeoBox, grid: GeoBox) -> list[int]:
+    """By how many turns of 360 degrees the raster ``geobox`` is moved to meet ``grid``: all ways, from west to east;
+    none unless both are in degrees."""
+    from shapely import Polygon, box
+
+    if not (_is_in_degrees(geobox.crs) and _is_in_degrees(grid.crs)):
+        return []
+    (west, _, east, _), (least, _, most, _) = geobox.bounds(), grid.bounds()
+    slack = LATTICE_PX * (east - west) / geobox.shape_yx[1]
+    if west - slack <= least and most <= east + slack:
+        return [0]  # a raster a little more than 360 degrees wide would also meet it elsewhere
+    rows, cols = geobox.shape_yx
+    raster = box(LATTICE_PX, LATTICE_PX, cols - LATTICE_PX, rows - LATTICE_PX)
+    height, width = grid.shape_yx
+    corners = np.array([grid.xy(*corner) for corner in ((0, 0), (width, 0), (width, height), (0, height))])
+    return [
+        turn
+        for turn in range(math.floor((least - east) / TURN), math.ceil((most - west) / TURN) + 1)
+        if raster.intersects(Polygon(to_pixels(geobox.affine, corners - (turn * TURN, 0.0))))
+    ]
+
+
+def _is_in_degrees(crs: str) -> bool:
+    return is_geographic(crs) and math.isclose(metres_per_unit(crs), metres_per_unit(LON_LAT))
+
+
+def _turned(file: SourceFile, turn: int) -> SourceFile:
+    """``file`` moved by ``turn`` turns of 360 degrees to the east."""
+    a, b, c, d, e, f = file.geobox.affine
+    return replace(file, geobox=replace(file.geobox, affine=(a, b, c + turn * TURN, d, e, f)))
+
+
+def _parts(geobox: GeoBox, grid: GeoBox, turns: Sequence[int]) -> list[tuple[int, range]]:
+    """(turn, columns of ``grid``) from left to right, each turn of the raster ``geobox`` up to where the next begins.
+
+    A column goes by its middle.
+    """
+    west, width = geobox.bounds()[0], grid.shape_yx[1]
+    side, start = grid.affine[0], grid.affine[2]
+    firsts = [math.ceil((west + turn * TURN - start) / side - 0.5 - LATTICE_PX) for turn in turns]
+    ends = [0, *(min(max(first, 0), width) for first in firsts[1:]), width]
+    return [(turn, range(*cols)) for turn, cols in zip(turns, pairwise(ends), strict=True) if cols[0] < cols[1]]
+
+
+def _columns(grid: GeoBox, cols: range) -> GeoBox:
+    """Columns ``cols`` of ``grid``."""
+    a, b, _, d, e, _ = grid.affine
+    x, y = grid.xy(cols.start, 0)
+    return replace(grid, shape_yx=(grid.shape_yx[0], len(cols)), affine=(a, b, x, d, e, y))
+
+
+class JoinedLayer:
+    """Layers side by side: each has some columns of the grid.
+
+    Where they are warped, the kernels of each see its own pixels alone, as at the end of any raster.
+    """
+
+    def __init__(self, layers: Sequence[Layer], columns: Sequence[range]) -> None:
+        self._layers = layers
+        self._columns = columns
+
+    @property
+    def block_shape_yx(self) -> tuple[int, int]:
+        """The greatest of the layers' blocks."""
+        rows, cols = zip(*(layer.block_shape_yx for layer in self._layers), strict=True)
+        return max(rows), max(cols)
+
+    @property
+    def block_bytes(self) -> int:
+        """What all layers take together."""
+        return sum(layer.block_bytes for layer in self._layers)
+
+    @property
+    def can_mask(self) -> bool:
+        """Whether any layer can."""
+        return any(layer.can_mask for layer in self._layers)
+
+    @property
+    def is_warped(self) -> bool:
+        """Whether any layer is."""
+        return any(layer.is_warped for layer in self._layers)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some layers are cut and others warped: the raster's ends don't meet on the edge of a pixel."""
+        return len({layer.is_warped for layer in self._layers}) > 1
+
+    def read(self, window: Window, out: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
+        """See :meth:`Layer.read`."""
+        every = slice(None)
+        for layer, cols in zip(self._layers, self._columns, strict=True):
+            first, stop = max(window.col, cols.start), min(window.col_stop, cols.stop)
+            if first < stop:
+                part = replace(window, col=first - cols.start, width=stop - first)
+                places = slice(first - window.col, stop - window.col)
+                layer.read(part, [pixels[:, places] for pixels in out], _views(kept, every, places))
+
+    def close(self) -> None:
+        """Close all layers; a later read opens them again."""
+        for layer in self._layers:
+            layer.close()
 
 
 class LatticeLayer:
     """Bands of a raster whose pixels are those of the grid, shifted by whole rows and columns; they are never
     resampled."""
+
+    is_warped = False
 
     def __init__(self, reader: BandReader, file: SourceFile, grid: GeoBox, offset_rc: tuple[int, int]) -> None:
         self._reader = reader

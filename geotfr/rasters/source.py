@@ -17,12 +17,12 @@ from geotfr.grid import GeoBox
 from geotfr.grid.export_grid import ExportGrid, export_grid
 from geotfr.rasters.bands import SourceBand, SourceSpec, parse_source
 from geotfr.rasters.describe import SourceFile, check_one_grid
-from geotfr.rasters.layers import make_layer
+from geotfr.rasters.layers import JoinedLayer, make_layer
 from geotfr.rasters.masks import keep_nonzero, keep_valid
 from geotfr.rasters.request import SourceRequest
 from geotfr.rasters.safe_open import quiet_georeference
 from geotfr.rasters.stack import SourceFeature, Stack, gather
-from geotfr.rasters.warp import WarpedLayer, suggested_pixel
+from geotfr.rasters.warp import suggested_pixel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from geotfr.grid import Window
     from geotfr.rasters.layers import Layer
+    from geotfr.rasters.request import Resampling
 
 __all__ = [
     "RasterSource",
@@ -75,7 +76,7 @@ class RasterSource:
         ]
         self._layers = [self._layer([stack.bands[place] for place in places]) for places in self._places]
         self._masks = [self._layer([band], is_mask=True) for band in stack.masks]
-        self.warnings += _warp_warnings(stack, self._layers, self._places)
+        self.warnings += _warp_warnings(stack, self._layers, self._places, request.resampling)
 
     def _layer(self, bands: list[SourceBand], *, is_mask: bool = False) -> Layer:
         return make_layer(
@@ -221,14 +222,20 @@ class RasterSource:
         valid[outside] = False
 
 
-def _warp_warnings(stack: Stack, layers: Sequence[Layer], places: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    """What is lost where ``layers`` are warped: GDAL computes in 64-bit floats."""
-    inexact = [
-        stack.bands[own[0]].source
-        for layer, own in zip(layers, places, strict=True)
-        if isinstance(layer, WarpedLayer) and any(stack.bands[place].file_dtype.name in INEXACT for place in own)
-    ]
-    return tuple(f"{name}: 64-bit integers beyond 2**53 are not exact after warping" for name in inexact)
+def _warp_warnings(
+    stack: Stack, layers: Sequence[Layer], places: Sequence[Sequence[int]], resampling: Resampling
+) -> tuple[str, ...]:
+    """What is lost where ``layers`` are warped: GDAL computes in 64-bit floats, and within one raster."""
+    warnings = []
+    for layer, own in zip(layers, places, strict=True):
+        name = stack.bands[own[0]].source
+        if layer.is_warped and any(stack.bands[place].file_dtype.name in INEXACT for place in own):
+            warnings.append(f"{name}: 64-bit integers beyond 2**53 are not exact after warping")
+        if isinstance(layer, JoinedLayer) and layer.is_mixed:
+            warnings.append(f"{name}: its ends don't meet on a pixel's edge; pixels beyond its end are resampled")
+        elif isinstance(layer, JoinedLayer) and layer.is_warped and resampling != "nearest":
+            warnings.append(f"{name}: where its ends meet, {resampling} takes the pixels of one end alone")
+    return tuple(warnings)
 
 
 def _convert(band: SourceBand, native: NDArray[np.generic], target: NDArray[np.generic]) -> None:

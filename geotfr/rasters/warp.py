@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import rasterio
+from pyproj import Transformer
 from rasterio.crs import CRS
 from rasterio.enums import Resampling as GdalResampling
 from rasterio.io import MemoryFile
 from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
-from rasterio.warp import transform as transform_points
 
 from geotfr.errors import InputError, ReadError
-from geotfr.grid.crs import crs_wkt
+from geotfr.grid.crs import crs_wkt, is_geographic
 from geotfr.grid.export_grid import to_pixels
 from geotfr.rasters.describe import outside
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
@@ -52,6 +53,12 @@ CHUNK_ROWS = 256
 WARP_MIB = 256
 """Memory that GDAL may take for a chunk before it splits it. Split rows shift pixels by an eighth of one at most."""
 
+_PRIME_MERIDIAN = re.compile(r'PRIMEM\["Greenwich",0(?:,AUTHORITY\["\w+","\w+"\])?\]')
+"""Greenwich in WKT 1."""
+
+_OWN_CODE = re.compile(r',AUTHORITY\["\w+","\w+"\]\]$')
+"""The code of a whole CRS in WKT 1."""
+
 EDGE_POINTS = 21
 """Points of an edge of the grid that GDAL takes to find the share of the raster that is needed."""
 
@@ -66,7 +73,7 @@ def suggested_pixel(geobox: GeoBox, crs: str) -> float:
     """
     try:
         with (
-            rasterio.open(empty_view(geobox), driver="VRT") as source,
+            rasterio.open(empty_view(_centred(geobox, crs)), driver="VRT") as source,
             WarpedVRT(source, crs=CRS.from_wkt(crs_wkt(crs))) as warp,
         ):
             return float(warp.transform.a)
@@ -93,6 +100,7 @@ class WarpedLayer:
     """Bands of one raster, warped onto a grid; see :class:`geotfr.rasters.layers.Layer`."""
 
     can_mask = True
+    is_warped = True
 
     def __init__(
         self,
@@ -104,13 +112,13 @@ class WarpedLayer:
         allow_drivers: Sequence[str],
         threads: int,
     ) -> None:
-        self._file = file
+        self._file = replace(file, geobox=_centred(file.geobox, grid.crs))
         self._grid = grid
         self._resampling = resampling
         self._allow_drivers = allow_drivers
         self._threads = threads
         self._groups = _groups(bands, file, resampling)
-        self._scale_xy = _scale_xy(file, grid)
+        self._scale_xy = _scale_xy(file, self._file.geobox, grid)
         self._rows = min(CHUNK_ROWS, grid.shape_yx[0])
         self._chunk: tuple[int, list[NDArray[np.generic]], list[NDArray[np.bool_] | None]] | None = None
         self._warps: dict[int, WarpedVRT] = {}
@@ -236,6 +244,24 @@ class WarpedLayer:
         return warp
 
 
+def _centred(geobox: GeoBox, target: str) -> GeoBox:
+    """``geobox``, and if it is in degrees beyond 180, with longitudes counted from its own middle.
+
+    Maps give longitudes from -180 to 180. GDAL's warper knows that rasters end elsewhere, a WarpedVRT of rasterio
+    doesn't: it masks half of a raster from 0 to 360 degrees. Grids in degrees run on across 180, and need no such help.
+    """
+    west, _, east, _ = geobox.bounds()
+    a, b, c, d, e, f = geobox.affine
+    is_within = west >= -180 and east <= 180
+    if is_within or not is_geographic(geobox.crs) or is_geographic(target):
+        return geobox
+    middle = (west + east) / 2
+    named, count = re.subn(_PRIME_MERIDIAN, f'PRIMEM["moved",{middle!r}]', crs_wkt(geobox.crs))
+    if not count:
+        return geobox
+    return replace(geobox, affine=(a, b, c - middle, d, e, f), crs=re.sub(_OWN_CODE, "]", named))
+
+
 def _groups(bands: Sequence[SourceBand], file: SourceFile, resampling: Resampling) -> tuple[_Group, ...]:
     found: dict[object, list[int]] = {}
     for place, band in enumerate(bands):
@@ -245,29 +271,38 @@ def _groups(bands: Sequence[SourceBand], file: SourceFile, resampling: Resamplin
     return tuple(_Group(tuple(places), tuple(bands[place] for place in places)) for places in found.values())
 
 
-def _scale_xy(file: SourceFile, grid: GeoBox) -> tuple[float, float]:
-    """Pixels of the grid in one of the raster, along its columns and rows, as GDAL finds it for a warp of everything.
+def _scale_xy(file: SourceFile, geobox: GeoBox, grid: GeoBox) -> tuple[float, float]:
+    """Pixels of the grid in one of the raster ``geobox`` of ``file``, along its columns and rows, as GDAL finds it for
+    a warp of everything.
 
     **Source**: ``GDALWarpOperation::ComputeSourceWindow`` and ``GDALWarpKernel::PerformWarp`` of GDAL 3.10.
     """
     rows, cols = grid.shape_yx
-    columns, lines = _in_source(file, grid, edges_only=True)
-    if not (np.isfinite(columns).all() and np.isfinite(lines).all()):
-        columns, lines = _in_source(file, grid, edges_only=False)
+    sizes = geobox.shape_yx[::-1]
+    found = _in_source(geobox, grid, edges_only=True)
+    # A grid round a pole may hold a raster that its edges don't meet.
+    if not np.isfinite(found).all() or any(map(_misses, found, sizes)):
+        found = _in_source(geobox, grid, edges_only=False)
     scales = []
-    for positions, wanted, size in ((columns, cols, file.geobox.shape_yx[1]), (lines, rows, file.geobox.shape_yx[0])):
+    for positions, wanted, size in zip(found, (cols, rows), sizes, strict=True):
         finite = positions[np.isfinite(positions)]
-        if not finite.size or (finite.size == positions.size and (finite.max() <= 0 or finite.min() >= size)):
+        if not finite.size or (finite.size == positions.size and _misses(finite, size)):
             raise outside(file, grid)
         needed = min(float(size - int(max(0.0, finite.min()))), float(finite.max() - finite.min()))
-        scale = wanted / needed
+        # Where few points have a place, they may all have one, or lie beyond the raster's end.
+        scale = wanted / (needed if needed > 0 else size)
         whole = round(1 / scale)
         scales.append(1 / whole if scale < 1 and abs(1 / scale - whole) < 0.05 else scale)
     return scales[0], scales[1]
 
 
-def _in_source(file: SourceFile, grid: GeoBox, *, edges_only: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(columns, rows) of the raster at points of the grid, infinite where there are none."""
+def _misses(positions: NDArray[np.float64], size: int) -> bool:
+    """Whether ``positions`` all lie on one side of a raster's ``size`` columns or rows."""
+    return bool(positions.max() <= 0 or positions.min() >= size)
+
+
+def _in_source(geobox: GeoBox, grid: GeoBox, *, edges_only: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(columns, rows) of the raster at points of the grid, NaN where there are none."""
     ratios = np.linspace(0, 1, EDGE_POINTS)
     x, y = (axis.ravel() for axis in np.meshgrid(ratios, ratios))
     if edges_only:
@@ -277,12 +312,11 @@ def _in_source(file: SourceFile, grid: GeoBox, *, edges_only: bool) -> tuple[NDA
     columns, lines = x * grid.shape_yx[1], y * grid.shape_yx[0]
     points = [a * columns + b * lines + c, d * columns + e * lines + f]
     if grid.crs:
-        try:
-            moved = transform_points(CRS.from_wkt(crs_wkt(grid.crs)), CRS.from_wkt(crs_wkt(file.geobox.crs)), *points)
-        except GDAL_ERRORS as error:
-            raise InputError(f"{file.path}: can't be warped to the export's grid: {gdal_words(error)}") from error
-        points = [np.asarray(moved[0], np.float64), np.asarray(moved[1], np.float64)]
-    positions = to_pixels(file.geobox.affine, np.column_stack(points))
+        # rasterio's own refuses all points if one has no place: corners of a map of the whole Earth have none.
+        points = [*Transformer.from_crs(grid.crs, geobox.crs, always_xy=True).transform(points[0], points[1])]
+    placed = np.column_stack(points)
+    placed[~np.isfinite(placed).all(axis=1)] = math.nan
+    positions = to_pixels(geobox.affine, placed)
     return positions[:, 0], positions[:, 1]
 
 

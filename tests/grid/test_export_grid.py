@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyproj import Transformer
 from rasterio.features import geometry_mask
 from rasterio.transform import Affine
+from rasterio.warp import calculate_default_transform
 from shapely import Point, box
 from shapely.affinity import affine_transform
 
@@ -45,7 +46,11 @@ OPTIONS: dict[str, Any] = {
 ILLEGAL = ({"crs_transform", "scale"}, {"scale", "dimensions"}, {"crs_transform", "dimensions", "region"})
 
 
-@pytest.mark.parametrize("names", [set(c) for n in range(5) for c in itertools.combinations(OPTIONS, n)], ids=lambda names: "+".join(sorted(names)) or "none")
+@pytest.mark.parametrize(
+    "names",
+    [set(c) for n in range(5) for c in itertools.combinations(OPTIONS, n)],
+    ids=lambda names: "+".join(sorted(names)) or "none",
+)
 def test_case_10_earth_engines_combinations_alone_are_legal(names: set[str]) -> None:
     chosen = {name: OPTIONS[name] for name in names}
     if any(pair <= names for pair in ILLEGAL):
@@ -328,3 +333,65 @@ def test_a_lattice_offset_is_whole_or_there_is_none(rows: int, cols: int, source
         assert lattice_offset(moved, source) is None
     finer = GeoBox(shape_yx=(7, 9), affine=(a / 2, b / 2, x, d / 2, e / 2, y), crs=source.crs)
     assert lattice_offset(finer, source) is None
+
+
+GLOBE = GeoBox(shape_yx=(90, 180), affine=(2.0, 0.0, -180.0, 0.0, -2.0, 90.0), crs="EPSG:4326")
+GLOBE_360 = GeoBox(shape_yx=(90, 180), affine=(2.0, 0.0, 0.0, 0.0, -2.0, 90.0), crs="EPSG:4326")
+
+
+@pytest.mark.parametrize("crs", ["EPSG:6933", "ESRI:54009", "ESRI:54030"])
+@pytest.mark.parametrize("source", [GLOBE, GLOBE_360], ids=["-180-180", "0-360"])
+def test_a_raster_round_the_earth_is_covered_up_to_the_maps_cut(source: GeoBox, crs: str) -> None:
+    # pyproj moves a point each third of a degree, those of the poles and of 180 degrees among them.
+    lon, lat = np.meshgrid(np.linspace(-180, 180, 1081), np.linspace(-90, 90, 541))
+    x, y = Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform(lon.ravel(), lat.ravel())
+    x, y = x[np.isfinite(x)], y[np.isfinite(y)]
+    west, south, east, north = grid_of(source, crs=crs, scale=200_000.0).bounds()
+    ends = (x.min(), y.min(), x.max(), y.max())
+    assert west <= ends[0] + 1e-3
+    assert south <= ends[1] + 1e-3
+    assert east >= ends[2] - 1e-3
+    assert north >= ends[3] - 1e-3
+    assert np.abs(np.array([west, south, east, north]) - ends).max() < 300_000
+
+
+@pytest.mark.filterwarnings("ignore:Use .@. matmul:PendingDeprecationWarning")  # of rasterio
+@pytest.mark.parametrize("source", [GLOBE, GLOBE_360], ids=["-180-180", "0-360"])
+def test_the_globe_in_utm_reaches_at_least_where_gdal_suggests(source: GeoBox) -> None:
+    rows, cols = source.shape_yx
+    pixel, width, height = calculate_default_transform("EPSG:4326", "EPSG:32633", cols, rows, *GLOBE.bounds())
+    west, south, east, north = grid_of(source, crs="EPSG:32633", scale=200_000.0).bounds()
+    assert west < pixel.c
+    assert north > pixel.f - pixel.a
+    assert east > pixel.c + width * pixel.a
+    assert south < pixel.f - height * pixel.a
+
+
+@pytest.mark.parametrize(
+    ("crs", "text"),
+    [
+        ("EPSG:32633", "-180,-80,180,80"),  # its inside lies beyond its edge
+        ("EPSG:3832", "-180,-60,180,60"),  # cut at 30 degrees west
+        ("ESRI:54030", "170,0,190,20"),  # cut at 180
+    ],
+)
+def test_a_region_that_its_map_cuts_is_refused(crs: str, text: str) -> None:
+    with pytest.raises(InputError, match="cuts it, or maps it beyond its own edge") as error:
+        grid_of(GLOBE, crs=crs, scale=100_000.0, region=parse_region(text))
+    assert error.value.exit_code == 10
+    assert crs in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "west"),
+    [
+        (GLOBE, "170,0,190,20", 170),
+        (GLOBE, "-190,0,-170,20", -190),
+        (GLOBE_360, "-10,0,10,20", -10),
+        (GLOBE_360, "350,0,370,20", 350),
+        (GLOBE_360, "-100,0,-90,20", 260),
+        (GLOBE, "190,0,200,20", -170),
+    ],
+)
+def test_a_region_stays_on_its_turn_of_the_earth_if_the_raster_is_there(source: GeoBox, text: str, west: int) -> None:
+    assert grid_of(source, region=parse_region(text)).affine[2] == west

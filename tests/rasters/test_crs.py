@@ -121,3 +121,34 @@ def test_a_text_fetches_no_address_and_reads_no_file(tmp_path: Path) -> None:
                 crs_wkt(text)
         with pytest.raises(BlockingIOError):
             server.accept()
+
+
+@pytest.mark.parametrize("code", ["IAU_2015:50210", "ESRI:53008", "EPSG:4052"])
+def test_an_ellipsoid_a_metre_off_is_another_crs(code: str) -> None:
+    wkt = pyproj.CRS.from_user_input(code).to_wkt("WKT1_GDAL")
+    radius = f"{pyproj.CRS.from_user_input(code).ellipsoid.semi_major_metre:g}"
+    radius = next(text for text in (radius, str(int(float(wkt.split("SPHEROID[")[1].split(",")[1])))) if text in wkt)
+    changed = wkt.replace(f",{radius},", f",{int(radius) + 1},", 1)
+    assert changed != wkt
+    assert crs_text(wkt) == code
+    assert crs_text(changed) != code
+    assert not same_crs(changed, code)
+
+
+def test_a_crs_without_a_code_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    search = pyproj.CRS.list_authority
+    monkeypatch.setattr(
+        pyproj.CRS,
+        "list_authority",
+        lambda crs, name, **options: found.append(name) or search(crs, name, **options),
+    )
+    text = crs_text(pyproj.CRS.from_user_input("+proj=sinu +R=6371234 +units=m").to_wkt())
+    count = len(found)
+    for _ in range(3):
+        assert crs_text(crs_wkt(text)) == text
+        assert same_crs(text, crs_wkt(text))
+    assert len(found) <= 2 * count
+    count = len(found)
+    assert crs_text(crs_wkt(text)) == text
+    assert len(found) == count

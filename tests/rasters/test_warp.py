@@ -17,6 +17,7 @@ from oracle.sources import opened, read, read_each
 from rasterio.enums import ColorInterp, Resampling
 from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
+from rasterio.warp import reproject
 
 from geotfr.errors import InputError, ReadError, UsageError
 from geotfr.grid import GeoBox, Window
@@ -393,3 +394,148 @@ def test_alpha_taken_as_data_is_warped_as_data(tmp_path: Path) -> None:
         assert valid.all()
         assert (first == 1).all()
         assert (alpha == 40).all()
+
+
+def globe(path: Path, west: float, *, side: float = 4.5, crs: str = "EPSG:4326", **options: Any) -> Path:
+    """A raster round the Earth from longitude ``west``, 1 to 250 again and again."""
+    rows, cols = round(180 / side), round(360 / side)
+    pixels = (np.arange(rows * cols) % 250 + 1).reshape(rows, cols).astype(np.uint8)
+    return write_raster(path, pixels, transform=Affine(side, 0, west, 0, -side, 90), crs=crs, **options)
+
+
+def at_middles(path: Path, box: GeoBox) -> np.ndarray:
+    """The raster's pixels under the middles of ``box``, longitudes taken round the Earth; one pixel at a time."""
+    with rasterio.open(path) as dataset:
+        pixels, inverse = dataset.read(1), ~dataset.transform
+        found = np.zeros(box.shape_yx, pixels.dtype)
+        for row, col in np.ndindex(*box.shape_yx):
+            x, y = inverse @ box.xy(col + 0.5, row + 0.5)
+            if 0 <= y < dataset.height:
+                found[row, col] = pixels[int(y), int(x % dataset.width)]
+    return found
+
+
+SEAM_GRIDS = [{}, {"scale": 173_000.0}, {"crs": "EPSG:4269", "scale": 173_000.0}]
+
+
+@pytest.mark.parametrize("options", SEAM_GRIDS, ids=str)
+@pytest.mark.parametrize("west", [-180, 0, -178.2])
+@pytest.mark.parametrize("text", ["170,0,190,20", "-190,0,-170,20", "-10,0,10,20", "350,0,370,20", "1,-10,361,10"])
+def test_a_raster_round_the_earth_fills_a_grid_across_its_ends(
+    tmp_path: Path, text: str, west: float, options: dict[str, Any]
+) -> None:
+    path = globe(tmp_path / "x.tif", west)
+    with opened([path], region=parse_region(text), **options) as source:
+        (pixels,), _, (valid,) = read_each(source)
+        assert valid.all()
+        np.testing.assert_array_equal(pixels, at_middles(path, source.geobox))
+        assert source.warnings == ()
+
+
+def test_windows_across_the_ends_have_the_pixels_of_the_whole(tmp_path: Path) -> None:
+    path = globe(tmp_path / "x.tif", -180, nodata=7)
+    with opened([path], region=parse_region("100,-30,260,30")) as source:
+        (pixels,), valid = read(source)
+        np.testing.assert_array_equal(valid, pixels != 7)
+        rows, cols = source.geobox.shape_yx
+        for left, width in itertools.product((0, 3, cols // 2 - 1, cols // 2 + 2), (1, 5, cols // 4)):
+            (part,), part_valid = read(source, Window(row=1, col=left, height=rows - 1, width=width))
+            np.testing.assert_array_equal(part, pixels[1:, left : left + width])
+            np.testing.assert_array_equal(part_valid, valid[1:, left : left + width])
+
+
+@pytest.mark.parametrize("wests", [(-180, 0), (0, -180)])
+def test_rasters_on_two_turns_of_the_earth_are_stacked_by_place(tmp_path: Path, wests: tuple[float, float]) -> None:
+    paths = [globe(tmp_path / f"{number}.tif", west) for number, west in enumerate(wests)]
+    with opened(paths) as source:
+        pixels, valid, each = read_each(source)
+        assert valid.all()
+        assert all(own.all() for own in each)
+        for path, found in zip(paths, pixels, strict=True):
+            np.testing.assert_array_equal(found, at_middles(path, source.geobox))
+
+
+def test_a_scene_given_on_another_turn_of_the_earth_is_moved(tmp_path: Path) -> None:
+    scene = write_raster(tmp_path / "scene.tif", ONES, transform=Affine(1, 0, 190, 0, -1, 5), crs="EPSG:4326")
+    with opened([globe(tmp_path / "x.tif", -180, side=1.0), scene]) as source:
+        _, _, (_, valid) = read_each(source)
+        rows, cols = ONES.shape
+        assert valid.sum() == rows * cols
+        assert valid[85 : 85 + rows, 10 : 10 + cols].all()
+
+
+def test_a_raster_a_column_wider_than_the_earth_keeps_its_own_pixels(tmp_path: Path) -> None:
+    pixels = np.arange(91, dtype=np.uint8)[np.newaxis].repeat(45, axis=0)
+    path = write_raster(tmp_path / "x.tif", pixels, transform=Affine(4, 0, -182, 0, -4, 90), crs="EPSG:4326")
+    with opened([path]) as source:
+        np.testing.assert_array_equal(read(source)[0][0], pixels)
+
+
+def test_what_the_seam_costs_is_told(tmp_path: Path) -> None:
+    region = parse_region("170,0,190,20")
+    with opened([globe(tmp_path / "x.tif", -180)], region=region, scale=173_000.0, resampling="bilinear") as source:
+        assert read(source)[1].all()
+        assert source.warnings == ("x.tif: where its ends meet, bilinear takes the pixels of one end alone",)
+    ragged = write_raster(
+        tmp_path / "y.tif",
+        np.ones((25, 51), np.uint8),
+        transform=Affine(7, 0, -180, 0, -7, 87.5),
+        crs="EPSG:4326",
+    )
+    with opened([ragged], region=region) as source:
+        assert source.warnings == ("y.tif: its ends don't meet on a pixel's edge; pixels beyond its end are resampled",)
+
+
+def test_the_ends_of_a_mirrored_raster_are_not_joined(tmp_path: Path) -> None:
+    path = write_raster(
+        tmp_path / "x.tif", np.ones((40, 80), np.uint8), transform=Affine(-4.5, 0, 180, 0, -4.5, 90), crs="EPSG:4326"
+    )
+    with pytest.raises(InputError, match="can't be joined on a rotated or mirrored grid") as error:
+        opened([path], region=parse_region("170,0,190,20"))
+    assert error.value.exit_code == 10
+
+
+@pytest.mark.parametrize("crs", ["EPSG:6933", "ESRI:54009", "EPSG:32633", "EPSG:32650"])
+@pytest.mark.parametrize("west", [-180, 0, -178.2])
+def test_the_globe_is_warped_to_maps_as_gdal_warps_it(tmp_path: Path, west: float, crs: str) -> None:
+    path = globe(tmp_path / "x.tif", west)
+    with opened([path], crs=crs, scale=500_000.0) as source:
+        (pixels,), valid = read(source)
+        wanted = np.zeros(valid.shape, np.uint8)
+        with rasterio.open(path) as dataset:
+            # reproject knows where longitudes begin, which a WarpedVRT doesn't.
+            reproject(
+                dataset.read(1),
+                wanted,
+                src_transform=dataset.transform,
+                src_crs=dataset.crs,
+                dst_transform=Affine(*source.geobox.affine),
+                dst_crs=crs,
+                dst_nodata=0,
+            )
+        assert valid.mean() > 0.7
+        np.testing.assert_array_equal(valid, wanted != 0)
+        np.testing.assert_array_equal(pixels[valid], wanted[valid])
+
+
+def test_a_scene_in_degrees_across_180_is_warped_to_a_map_whole(tmp_path: Path) -> None:
+    path = write_raster(
+        tmp_path / "x.tif", np.full((20, 20), 5, np.uint8), transform=Affine(1, 0, 170, 0, -1, 10), crs="EPSG:4326"
+    )
+    with opened([path], crs="EPSG:3832", scale=50_000.0) as source:
+        _, cols = source.geobox.shape_yx
+        assert cols == pytest.approx(20 * 111_320 / 50_000, abs=2)
+        assert read(source)[1][1:-1, 1:-1].all()
+
+
+@pytest.mark.parametrize("scale", [200_000.0, 9_000.0])
+def test_a_raster_round_the_pole_that_no_edge_of_the_grid_meets_is_warped(tmp_path: Path, scale: float) -> None:
+    path = write_raster(
+        tmp_path / "x.tif", np.full((30, 360), 7, np.uint8), transform=Affine(1, 0, -180, 0, -1, -60), crs="EPSG:4326"
+    )
+    with opened([path], crs="EPSG:3031", scale=scale) as source:
+        (pixels,), valid = read(source)
+        _, wanted_valid = warped_at_once(path, source.geobox, "nearest", 1)
+        assert 0.7 < valid.mean() < 0.8
+        np.testing.assert_array_equal(valid, wanted_valid)
+        assert (pixels[valid] == 7).all()
