@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geotfr.errors import DamagedError, InputError, MissingInputError, UsageError
+from geotfr.grid.crs import crs_wkt
 from geotfr.mixer.manifest import Manifest, is_manifest, read_manifest
 from geotfr.mixer.mixer import Mixer, is_mixer, read_mixer
 from geotfr.mixer.names import natural_key, shard_number, shard_stem
@@ -130,6 +131,10 @@ def find_shards(paths: Iterable[str | os.PathLike[str]], *, shard_order: str = "
 
 
 def _set(mixer_path: Path, mixer: Mixer, manifest: Manifest | None, shards: tuple[Path, ...]) -> PredictionSet:
+    try:
+        crs_wkt(mixer.crs)
+    except InputError as error:
+        raise InputError(f"{mixer_path}: {error}") from error
     dropped = manifest.patches_dropped if manifest is not None else ()
     return PredictionSet(mixer=mixer, mixer_path=mixer_path, manifest=manifest, shards=shards, dropped=dropped)
 

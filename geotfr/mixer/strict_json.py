@@ -54,7 +54,8 @@ def parse_json(data: bytes | str, *, name: str, what: str) -> dict[str, Any]:
         return found
 
     try:
-        text = data.decode("utf-8") if isinstance(data, bytes) else data
+        # Some editors put a byte order mark in front.
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         _check_depth(text, name=name, what=what)
         value = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=unique)
     except UnicodeDecodeError as error:
