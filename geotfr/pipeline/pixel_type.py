@@ -92,6 +92,6 @@ def check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
         limits = np.iinfo(dtype)
         fits = bool(np.isfinite(nodata)) and nodata == int(nodata) and limits.min <= nodata <= limits.max
         if fits and int(float(nodata)) != int(nodata):
-            raise UsageError(f"nodata: {nodata} has more digits than rasters can be given (2^53); give another --nodata")
+            raise UsageError(f"nodata: {nodata} is beyond 2^53, which GDAL is not given exactly; give another --nodata")
     if not fits:
         raise UsageError(f"nodata: {nodata} can't be held by {dtype.name}; give another --nodata or --dtype")
