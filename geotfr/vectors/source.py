@@ -17,6 +17,7 @@ from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.mixer.strict_json import parse_json
 from geotfr.vectors.extra import load
+from geotfr.vectors.linked_crs import check_no_linked_crs
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -318,6 +319,7 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
 
 
 def _from_ogr(path: Path, request: TableRequest) -> Table:
+    check_no_linked_crs(path)
     raw = load("pyogrio.raw")
     name = str(path)
     # An absolute path can't be read as one of GDAL's prefixes.

@@ -322,6 +322,59 @@ for _name, _crs in CRSS.items():
     attack(f"--crs is {_name}")(_as_option)
 
 
+# Tables that are something else.
+TABLES: dict[str, Callable[[Target], str]] = {
+    "a VRT of the canary": lambda t: (
+        f'<OGRVRTDataSource><OGRVRTLayer name="x"><SrcDataSource>{t.canary}</SrcDataSource></OGRVRTLayer>'
+        "</OGRVRTDataSource>"
+    ),
+    "a VRT of an address": lambda t: (
+        f'<OGRVRTDataSource><OGRVRTLayer name="x"><SrcDataSource>{t.url}</SrcDataSource></OGRVRTLayer>'
+        "</OGRVRTDataSource>"
+    ),
+    "a WFS": lambda t: f"<OGRWFSDataSource><URL>{t.url}?</URL></OGRWFSDataSource>",
+    "GML with a schema elsewhere": lambda t: (
+        '<wfs:FeatureCollection xmlns:wfs="http://www.opengis.net/wfs" xmlns:gml="http://www.opengis.net/gml"'
+        f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="x {t.url}"/>'
+    ),
+    "KML with a link": lambda t: (
+        f'<kml xmlns="http://www.opengis.net/kml/2.2"><NetworkLink><Link><href>{t.url}</href></Link></NetworkLink></kml>'
+    ),
+    "GeoJSON with a linked CRS": lambda t: json.dumps(
+        {
+            "type": "FeatureCollection",
+            "crs": {"type": "link", "properties": {"href": t.url, "type": "proj4"}},
+            "features": [
+                {"type": "Feature", "properties": {"a": 1}, "geometry": {"type": "Point", "coordinates": [0, 0]}}
+            ],
+        }
+    ),
+    "GeoJSON with a hidden CRS": lambda t: (
+        " "
+        * 400
+        + '{"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {"a": 1}, "geometry": {"type":'
+        ' "Point", "coordinates": [0, 0]}}], "\\u0063Rs" : {"x": {"y": {}}, "Type": "L\\u0069nk", "properties":'
+        f' {{"href": "{t.url}"}}}}}}'
+    ),
+    "an ESRI service": lambda t: json.dumps({"geometryType": "esriGeometryPoint", "url": t.url, "features": []}),
+    "TopoJSON": lambda t: json.dumps({"type": "Topology", "objects": {}, "arcs": [], "href": t.url}),
+    "a page of HTML": lambda t: f'<html><img src="{t.url}"></html>',
+}
+for _name, _table in TABLES.items():
+    for _suffix in (".geojson", ".csv", ".gpkg"):
+
+        def _as_table(target: Target, make: Callable[[Target], str] = _table, suffix: str = _suffix) -> list[Any]:
+            return ["export-table", target.file(f"t{suffix}", make(target)), "-o", "out/t"]
+
+        attack(f"t{_suffix} is {_name}")(_as_table)
+for _name in ("address", "vsicurl", "vsizip", "shell words", "S3"):
+
+    def _table_by_name(target: Target, make: Callable[[Target], str] = NAMES[_name]) -> list[Any]:
+        return ["export-table", "-o", "out/t", "--", make(target) + ".geojson"]
+
+    attack(f"a table is named like: {_name}")(_table_by_name)
+
+
 # Mixers, manifests and records that lie.
 def _mixer(change: Callable[[dict[str, Any]], object]) -> Attack:
     def made(target: Target) -> list[Any]:
