@@ -144,7 +144,7 @@ DISGUISED: dict[str, Callable[[Target], str]] = {
     "a WMTS": lambda t: f"<GDAL_WMTS><GetCapabilitiesUrl>{t.url}</GetCapabilitiesUrl></GDAL_WMTS>",
     "a WCS": lambda t: f"<WCS_GDAL><ServiceURL>{t.url}?</ServiceURL><CoverageName>x</CoverageName></WCS_GDAL>",
     "an OGC API": lambda t: f"<OGCAPI_GDAL>{t.url}</OGCAPI_GDAL>",
-    "a tile index of SpatiaLite's": lambda t: (
+    "a tile index": lambda t: (
         f"<GDALTileIndexDataset><IndexDataset>{t.canary}</IndexDataset><IndexLayer>x</IndexLayer></GDALTileIndexDataset>"
     ),
     "a STAC collection": lambda t: json.dumps({"stac_version": "1.0.0", "assets": {"x": {"href": t.url}}}),
@@ -166,7 +166,7 @@ DISGUISED: dict[str, Callable[[Target], str]] = {
         f'DatasetHeader Begin\n  Version = "6.0"\n  DataFile = "{t.canary}"\nDatasetHeader End\n'
     ),
     "an ENVI header": lambda t: f"ENVI\nsamples = 32\nlines = 32\nbands = 1\ndata file = {t.canary}\n",
-    "a CALS of text": lambda t: "srcdocid: " + str(t.canary) + " " * 2048,
+    "a CALS header": lambda t: "srcdocid: " + str(t.canary) + " " * 2048,
     "a page of HTML": lambda t: f'<html><img src="{t.url}"></html>',
     "an SVG": lambda t: f'<svg xmlns:xlink="http://www.w3.org/1999/xlink"><image xlink:href="{t.url}"/></svg>',
     "a pointer to a large file": lambda _: "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
@@ -300,7 +300,7 @@ CRSS: dict[str, Callable[[Target], str]] = {
     "bound WKT with an address": lambda t: _BOUND.format(t.url),
     "bound PROJJSON": lambda t: _bound_json(str(t.canary)),
     "an ESRI word": lambda t: f"ESRI::{t.canary}",
-    "IGNORE": lambda t: f"IGNF:{t.canary}",
+    "a code of IGN": lambda t: f"IGNF:{t.canary}",
     "a URN of an address": lambda t: f"urn:ogc:def:crs:{t.url}",
     "an OGC address": lambda t: f"http://{t.address}/def/crs/EPSG/0/4326",
     "bytes of nothing": lambda _: "\u0000\u202e",
@@ -530,3 +530,10 @@ def test_an_attack_reads_no_other_file_writes_nowhere_else_and_uses_no_network(
 
 def test_the_corpus_is_large() -> None:
     assert len(ATTACKS) >= 60
+
+
+def test_the_attacks_are_listed_in_the_documentation() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "reliability.md").read_text()
+    assert text.partition("## The attacks\n\n")[2].splitlines() == [
+        f"{number}. {name}" for number, name in enumerate(ATTACKS, 1)
+    ]
