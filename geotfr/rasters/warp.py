@@ -283,6 +283,9 @@ def _scale_xy(file: SourceFile, geobox: GeoBox, grid: GeoBox) -> tuple[float, fl
     # A grid round a pole may hold a raster that its edges don't meet.
     if not np.isfinite(found).all() or any(map(_misses, found, sizes)):
         found = _in_source(geobox, grid, edges_only=False)
+    if not np.isfinite(found).all():
+        # Where a map ends between two points, more of them come nearer to its end.
+        found = _in_source(geobox, grid, edges_only=False, points=5 * (EDGE_POINTS - 1) + 1)
     scales = []
     for positions, wanted, size in zip(found, (cols, rows), sizes, strict=True):
         finite = positions[np.isfinite(positions)]
@@ -301,20 +304,22 @@ def _misses(positions: NDArray[np.float64], size: int) -> bool:
     return bool(positions.max() <= 0 or positions.min() >= size)
 
 
-def _in_source(geobox: GeoBox, grid: GeoBox, *, edges_only: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _in_source(
+    geobox: GeoBox, grid: GeoBox, *, edges_only: bool, points: int = EDGE_POINTS
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(columns, rows) of the raster at points of the grid, NaN where there are none."""
-    ratios = np.linspace(0, 1, EDGE_POINTS)
+    ratios = np.linspace(0, 1, points)
     x, y = (axis.ravel() for axis in np.meshgrid(ratios, ratios))
     if edges_only:
         on_edge = (x == 0) | (x == 1) | (y == 0) | (y == 1)
         x, y = x[on_edge], y[on_edge]
     a, b, c, d, e, f = grid.affine
     columns, lines = x * grid.shape_yx[1], y * grid.shape_yx[0]
-    points = [a * columns + b * lines + c, d * columns + e * lines + f]
+    places = [a * columns + b * lines + c, d * columns + e * lines + f]
     if grid.crs:
         # rasterio's own refuses all points if one has no place: corners of a map of the whole Earth have none.
-        points = [*Transformer.from_crs(grid.crs, geobox.crs, always_xy=True).transform(points[0], points[1])]
-    placed = np.column_stack(points)
+        places = [*Transformer.from_crs(grid.crs, geobox.crs, always_xy=True).transform(places[0], places[1])]
+    placed = np.column_stack(places)
     placed[~np.isfinite(placed).all(axis=1)] = math.nan
     positions = to_pixels(geobox.affine, placed)
     return positions[:, 0], positions[:, 1]
