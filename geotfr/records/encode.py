@@ -13,6 +13,7 @@ import numpy as np
 
 from geotfr.errors import UsageError
 from geotfr.records.layout import Kind
+from geotfr.records.varints import pack_varints, varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,19 +110,7 @@ def encode_varints(values: NDArray[np.int64]) -> bytes:
     >>> encode_varints(np.array([1, 300, -1])).hex(" ")
     '01 ac 02 ff ff ff ff ff ff ff ff ff 01'
     """
-    bits = np.ascontiguousarray(values, np.int64).view(np.uint64)
-    if not (bits > 0x7F).any():
-        return bits.astype(np.uint8).tobytes()
-    widths = np.ones(len(bits), np.int64)
-    for place in range(1, 10):
-        widths += bits >= np.uint64(1 << 7 * place)
-    starts = np.cumsum(widths) - widths
-    out = np.empty(int(widths.sum()), np.uint8)
-    for place in range(int(widths.max())):
-        at = np.flatnonzero(widths > place)
-        septets = (bits[at] >> np.uint64(7 * place)).astype(np.uint8) & 0x7F
-        out[starts[at] + place] = septets | ((widths[at] > place + 1) << 7).astype(np.uint8)
-    return out.tobytes()
+    return pack_varints(np.ascontiguousarray(values, np.int64).reshape(1, -1))[0].tobytes()
 
 
 def _named(kinds: Kinds | None) -> dict[str, Kind]:
@@ -147,7 +136,7 @@ def _feature(key: str, value: FeatureValue, kind: Kind | None) -> bytes:
     if isinstance(value, float) and kind in (None, Kind.FLOAT):
         return _list(Kind.FLOAT, encode_field(_packed_float(key, value)))
     if isinstance(value, int) and kind in (None, Kind.INT64) and _INT64_MIN <= value <= _INT64_MAX:
-        return _list(Kind.INT64, encode_field(_varint(value & _UINT64_MAX)))
+        return _list(Kind.INT64, encode_field(varint(value & _UINT64_MAX)))
     if isinstance(value, list | tuple) and value and all(isinstance(each, bytes | bytearray | str) for each in value):
         return _bytes_feature(key, value, kind)
     return _array_feature(key, value, kind)
@@ -237,18 +226,4 @@ def _entry(key: str, value: bytes) -> bytes:
 
 def encode_field(payload: bytes, *, tag: bytes = b"\x0a") -> bytes:
     """A length-delimited field; field 1 unless told."""
-    return b"".join((tag, _varint(len(payload)), payload))
-
-
-def _varint(number: int) -> bytes:
-    if number < 0x80:
-        return _SMALL_VARINTS[number]
-    head = bytearray()
-    while number > 0x7F:
-        head.append(number & 0x7F | 0x80)
-        number >>= 7
-    head.append(number)
-    return bytes(head)
-
-
-_SMALL_VARINTS = [bytes((number,)) for number in range(0x80)]
+    return b"".join((tag, varint(len(payload)), payload))
