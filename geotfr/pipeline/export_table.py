@@ -254,7 +254,7 @@ def write_table_records(
         described.finish()
         outputs.publish(
             [(manifest.records, file), (names.manifest, described)],
-            incomplete_without=[names.manifest, names.mixer(total=1), names.mixer(total=2)],
+            incomplete_without=names.tellers,
         )
     return ExportTableResult(
         records=names.folder / manifest.records,
