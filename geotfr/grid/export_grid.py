@@ -34,8 +34,8 @@ LATTICE_PX = 1e-4
 EDGE_PIECES = 64
 """Into how many pieces the longer side of an outline is cut before it goes to another CRS, where lines bend."""
 
-INNER_PIECES = 32
-"""Along each side, how many points inside a shape are looked at; GDAL takes 21."""
+INNER_PIECES = 8
+"""Along each side, how many points inside a polygon are looked at."""
 
 HALVINGS = 40
 """How often a piece that a map cuts is halved to find the cut: to 1e-12 of the piece."""
