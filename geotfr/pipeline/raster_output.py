@@ -16,6 +16,7 @@ import numpy as np
 from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import atomic_output
+from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -180,8 +181,10 @@ class RasterOutput:
             yield base, temporary
         # What described the raster that was replaced.
         for suffix in _SIDE_FILES:
-            with contextlib.suppress(FileNotFoundError):
-                Path(f"{target}{suffix}").unlink()
+            try:
+                Path(f"{target}{suffix}").unlink(missing_ok=True)
+            except OSError as error:
+                raise output_error(f"{target}{suffix}", error) from error
         if any(each.name for each in self.classes):
             with atomic_output(f"{target}.aux.xml", overwrite=True) as file:
                 file.write(self._category_xml().encode())

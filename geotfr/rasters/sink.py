@@ -114,9 +114,9 @@ class GeoTiffSink:
         )
         wkt = crs_wkt(geobox.crs)
         hush_libtiff()
-        # rasterio would open an existing file, by any driver that takes it, to delete it.
-        Path(self.path).unlink(missing_ok=True)
         with gdal_calls(self.path, "can't be made") as complaints, quiet_georeference():
+            # rasterio would open an existing file, by any driver that takes it, to delete it.
+            Path(self.path).unlink(missing_ok=True)
             self._dataset = rasterio.open(
                 os.path.abspath(self.path),  # noqa: PTH100  (not resolved: a name, never an address)
                 "w",
