@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help env demo test lint test-interop fuzz bench clean
+.PHONY: help env demo test lint test-interop test-promises fuzz bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -37,6 +37,9 @@ test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
 
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
 	for name in export ingest sequence sources read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
+
+test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/reliability.md promises
+	$(BIN)/pytest tests/promises --numprocesses auto --quiet
 
 fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; SECONDS=600 for longer
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
