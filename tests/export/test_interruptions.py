@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ GIVEN: dict[str, Any] = {"patch_dimensions": 10, "kernel_size": 4, "max_file_siz
 def source(tmp_path: Path) -> Path:
     """80 x 80 of two bands: 64 patches in 22 shards of three."""
     return write_raster(tmp_path / "scene.tif", numbered(2, 80, 80), tiled=True, blockxsize=16, blockysize=16)
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard() -> Iterator[None]:
+    """A test process that runs beside others may ignore SIGINT; a user's doesn't."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Stopper:
