@@ -99,9 +99,13 @@ def main() -> None:
         geotfr.export_image(raster, folder / "set", patch_dimensions=PATCH, compressed=False, max_file_size="64GB")
         place = {"folder": str(folder)}
 
-        def contender(name: str, function: str, rounds: int = options.rounds, **arguments: object) -> Contender:
+        def contender(name: str, function: str, /, **arguments: object) -> Contender:
             return Contender(
-                name=name, module="ingest", function=function, arguments={**place, **arguments}, rounds=rounds
+                name=name,
+                module="ingest",
+                function=function,
+                arguments={**place, **arguments},
+                rounds=options.rounds,
             )
 
         for workers in (1, 2):
