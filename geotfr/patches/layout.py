@@ -94,11 +94,6 @@ class PatchLayout:
         kept = (self.geobox.shape_yx[0] - rows) * (self.geobox.shape_yx[1] - columns)
         return 1.0 - kept / self.geobox.pixel_count
 
-    def patch_window(self, number: int) -> Window:
-        """The pixels of patch ``number`` without margin."""
-        row, column = divmod(number, self.columns)
-        return self.core_window(range(row, row + 1), range(column, column + 1))
-
     def core_window(self, rows: range, columns: range) -> Window:
         """The pixels of a run of patch rows and columns without margins; may pass a padded grid's edges."""
         height, width = self.patch_yx
