@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from geotfr.integrity.repair import repair
     from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
-    from geotfr.pipeline.export import ExportResult, export_image, plan_export
-    from geotfr.pipeline.export_table import ExportTableResult, export_table
-    from geotfr.pipeline.ingest import IngestResult, ingest_predictions
-    from geotfr.pipeline.ingest_table import IngestTableResult, ingest_table
-    from geotfr.pipeline.plan import ExportPlan
-    from geotfr.pipeline.sample import SampleResult, sample_points
+    from geotfr.pipeline.export.plan import ExportPlan
+    from geotfr.pipeline.export.run import ExportResult, export_image, plan_export
+    from geotfr.pipeline.ingest.run import IngestResult, ingest_predictions
+    from geotfr.pipeline.tables.export import ExportTableResult, export_table
+    from geotfr.pipeline.tables.ingest import IngestTableResult, ingest_table
+    from geotfr.pipeline.tables.sample import SampleResult, sample_points
     from geotfr.rasters.encoded import decode_picture, encode_picture
     from geotfr.records.faults import Fault, ReadReport
     from geotfr.records.index import IndexedRecords
@@ -140,12 +140,12 @@ _ROOMS = {
     "geotfr.mixer": ("Manifest", "Mixer", "read_manifest", "read_mixer"),
     "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
-    "geotfr.pipeline.export": ("ExportResult", "export_image", "plan_export"),
-    "geotfr.pipeline.export_table": ("ExportTableResult", "export_table"),
-    "geotfr.pipeline.ingest": ("IngestResult", "ingest_predictions"),
-    "geotfr.pipeline.ingest_table": ("IngestTableResult", "ingest_table"),
-    "geotfr.pipeline.plan": ("ExportPlan",),
-    "geotfr.pipeline.sample": ("SampleResult", "sample_points"),
+    "geotfr.pipeline.export.run": ("ExportResult", "export_image", "plan_export"),
+    "geotfr.pipeline.tables.export": ("ExportTableResult", "export_table"),
+    "geotfr.pipeline.ingest.run": ("IngestResult", "ingest_predictions"),
+    "geotfr.pipeline.tables.ingest": ("IngestTableResult", "ingest_table"),
+    "geotfr.pipeline.export.plan": ("ExportPlan",),
+    "geotfr.pipeline.tables.sample": ("SampleResult", "sample_points"),
     "geotfr.records.parse.example": ("parse_example", "parse_single_example"),
     "geotfr.records.parse.infer": ("infer_features", "infer_sequence_features", "patch_features"),
     "geotfr.records.parse.sequence": ("parse_sequence_example", "parse_single_sequence_example"),

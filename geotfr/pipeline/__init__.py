@@ -1,1 +1,1 @@
-""""""
+"""The flows: each command is one function here, from its sources to its files."""

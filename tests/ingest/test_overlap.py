@@ -16,7 +16,7 @@ from oracle.run import assert_refused, run
 from oracle.sets import write_blocks, write_set
 
 import geotfr
-import geotfr.pipeline.overlap
+import geotfr.pipeline.ingest.overlap
 
 MEANS = ["average", "linear", "cosine", "gaussian"]
 
@@ -131,7 +131,7 @@ def test_passes_over_some_columns_give_the_same_pixels(
     case = Case((16, 16), (5, 9), 3, 11, 0, 0.1, 0, 2)
     blocks = with_gaps(source.normal(0, 1, case.shape(2)).astype("float32"), 0.1, source)
     whole = blended(case, blocks, overlap, creation_options={"BLOCKXSIZE": 32, "BLOCKYSIZE": 32})
-    monkeypatch.setattr(geotfr.pipeline.overlap, "BLEND_BUDGET_BYTES", 1)
+    monkeypatch.setattr(geotfr.pipeline.ingest.overlap, "BLEND_BUDGET_BYTES", 1)
     parts = blended(case, blocks, overlap, creation_options={"BLOCKXSIZE": 32, "BLOCKYSIZE": 32})
     if overlap == "vote":
         np.testing.assert_array_equal(parts, whole)

@@ -14,9 +14,9 @@ from geotfr.grid import GeoBox, Window
 from geotfr.options import ExportOptions
 from geotfr.patches import PatchLayout
 from geotfr.patches.features import BandSpec, feature_specs
-from geotfr.pipeline.encode import make_encoder
-from geotfr.pipeline.plan import ExportPlan, plan_for
-from geotfr.pipeline.strips import StripReader
+from geotfr.pipeline.export.encode import make_encoder
+from geotfr.pipeline.export.plan import ExportPlan, plan_for
+from geotfr.pipeline.export.strips import StripReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

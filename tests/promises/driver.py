@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Imported once, so that no child does it again.
 LAZY = ("pyproj", "shapely", "pyarrow", "pyogrio", "geotfr.grid.export_grid", "geotfr.rasters.request")
-for _name in (*LAZY, "geotfr.pipeline.export", "geotfr.pipeline.export_table", "geotfr.pipeline.ingest"):
+for _name in (*LAZY, "geotfr.pipeline.export.run", "geotfr.pipeline.tables.export", "geotfr.pipeline.ingest.run"):
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)
 

@@ -66,6 +66,6 @@ def test_running_out_of_memory_is_one_line_and_exit_13(tmp_path: Path, monkeypat
     def exhausted(*args: object, **more: object) -> None:
         raise MemoryError("Unable to allocate 1. TiB")
 
-    monkeypatch.setattr("geotfr.pipeline.export.export_image", exhausted)
+    monkeypatch.setattr("geotfr.pipeline.export.run.export_image", exhausted)
     words = ("export", "x.tif", "-o", tmp_path / "set", "--patch-dimensions", "8")
     assert_refused(run(*words), 13, "out of memory", "--memory-limit")

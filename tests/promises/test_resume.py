@@ -194,7 +194,7 @@ def test_another_source_or_version_is_refused(source: Path, tmp_path: Path, monk
         geotfr.export_image(source, out / "set", resume=True, **GIVEN)
     os.utime(source, ns=(facts.st_atime_ns, facts.st_mtime_ns))
     with monkeypatch.context() as patch:
-        patch.setattr("geotfr.pipeline.export.__version__", "0.0.1")
+        patch.setattr("geotfr.pipeline.export.run.__version__", "0.0.1")
         with pytest.raises(UsageError, match=r"geotfr was '.*', is '0\.0\.1'"):
             geotfr.export_image(source, out / "set", resume=True, **GIVEN)
     assert geotfr.export_image(source, out / "set", resume=True, **GIVEN).shards_resumed

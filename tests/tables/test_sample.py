@@ -117,7 +117,7 @@ def test_no_block_is_read_twice(side: int, scene: Path, tmp_path: Path, monkeypa
         plain(self, window, *rest)
 
     monkeypatch.setattr(RasterSource, "read", recorded)
-    monkeypatch.setattr("geotfr.pipeline.sample.UNIT_PIXELS", 256)
+    monkeypatch.setattr("geotfr.pipeline.tables.sample.UNIT_PIXELS", 256)
     frame, _ = random_points(scene, 400, reach=0)
     result = geotfr.sample_points(scene, frame, tmp_path / "out", neighborhood=side)
     assert len(set(read)) == len(read) == result.blocks_read == 5 * 6

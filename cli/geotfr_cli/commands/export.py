@@ -19,7 +19,7 @@ from geotfr_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from geotfr.pipeline.plan import ExportPlan
+    from geotfr.pipeline.export.plan import ExportPlan
 
 
 @click.command(
@@ -159,7 +159,7 @@ def command(
     Several SOURCEs on one grid are stacked as bands; FILE:3 is band 3 of FILE. Masks come from nodata, NaN, mask
     bands and alpha.
     """
-    from geotfr.pipeline.export import export_image, plan_export
+    from geotfr.pipeline.export.run import export_image, plan_export
 
     options |= {
         "format_options": json_option(format_options, "--format-options"),

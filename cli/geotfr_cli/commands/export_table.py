@@ -41,7 +41,7 @@ def command(source: str, prefix: str, quiet: bool, as_json: bool, **options: Any
     SOURCE is a GeoPackage, GeoJSON, Shapefile, FlatGeobuf, CSV or Parquet file. One row is one Example; all go to one
     gzip file.
     """
-    from geotfr.pipeline.export_table import export_table
+    from geotfr.pipeline.tables.export import export_table
 
     result = export_table(source, prefix, progress=shows_progress(quiet=quiet), **options)
     warn(result.warnings, quiet=quiet)

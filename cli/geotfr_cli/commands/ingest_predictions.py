@@ -19,7 +19,7 @@ from geotfr_cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geotfr.pipeline.ingest import IngestResult
+    from geotfr.pipeline.ingest.run import IngestResult
 
 
 @click.command(
@@ -152,7 +152,7 @@ def command(
     if each or mosaic:
         results = _of_folder(mixer, shards, output, mosaic=mosaic, overwrite=overwrite, progress=progress, **options)
     else:
-        from geotfr.pipeline.ingest import ingest_predictions
+        from geotfr.pipeline.ingest.run import ingest_predictions
 
         first = None if options["grid"] is not None else mixer
         results = iter([ingest_predictions(first, shards, output, overwrite=overwrite, progress=progress, **options)])
@@ -172,8 +172,8 @@ def command(
 def _of_folder(
     folder: str, shards: tuple[str, ...], output: str, *, mosaic: bool, **options: Any
 ) -> Iterator[IngestResult]:
-    from geotfr.pipeline.ingest_each import ingest_each
-    from geotfr.pipeline.ingest_mosaic import ingest_mosaic
+    from geotfr.pipeline.ingest.each import ingest_each
+    from geotfr.pipeline.ingest.neighbours import ingest_mosaic
 
     flag = "--mosaic" if mosaic else "--each"
     for name in ("grid", "patch_dimensions", "preview"):

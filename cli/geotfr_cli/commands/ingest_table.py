@@ -41,7 +41,7 @@ def command(records: tuple[str, ...], output: str, quiet: bool, as_json: bool, *
 
     Types, order and geometry come from the manifest that export-table wrote, where it is beside the file.
     """
-    from geotfr.pipeline.ingest_table import ingest_table
+    from geotfr.pipeline.tables.ingest import ingest_table
 
     result = ingest_table(records, output, progress=shows_progress(quiet=quiet), **options)
     warn((*result.notes, *result.warnings), quiet=quiet)

@@ -78,7 +78,7 @@ def command(sources: tuple[str, ...], points: str, output: str, quiet: bool, as_
     Each point becomes a row: its columns, then each band's value, or the pixels around it. Each block of the rasters
     is read once, whatever the order of the points.
     """
-    from geotfr.pipeline.sample import sample_points
+    from geotfr.pipeline.tables.sample import sample_points
 
     result = sample_points(sources, points, output, progress=shows_progress(quiet=quiet), **options)
     warn(result.warnings, quiet=quiet)

@@ -56,7 +56,7 @@ def command(
 
     The whole set is checked first: counts, features, lengths, and the bands' names.
     """
-    from geotfr.pipeline.upload_manifest import upload_manifest
+    from geotfr.pipeline.ingest.upload_manifest import upload_manifest
     from geotfr.storage.atomic import atomic_output
 
     found = upload_manifest(mixer, shards, properties=dict(map(_property, properties)), **options)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Unpack
 from geotfr.errors import OutputError
 from geotfr.mixer.sets import find_each
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
-from geotfr.pipeline.ingest import ingest_set
+from geotfr.pipeline.ingest.run import ingest_set
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geotfr.pipeline.ingest import IngestResult
+    from geotfr.pipeline.ingest.run import IngestResult
     from geotfr.pipeline.progress import Progress
 
 __all__ = ["ingest_each"]

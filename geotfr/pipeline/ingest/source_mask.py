@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.mixer.sets import PredictionSet
-    from geotfr.pipeline.output_grid import OutputGrid
+    from geotfr.pipeline.ingest.output_grid import OutputGrid
     from geotfr.rasters.source import RasterSource
 
 __all__ = ["SourceMask"]

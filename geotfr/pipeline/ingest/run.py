@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 from geotfr.errors import UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
-from geotfr.pipeline.classes import read_classes
-from geotfr.pipeline.finish import Extremes, Finish, reduced_names
-from geotfr.pipeline.mosaic import MosaicWriter, plan_mosaic
-from geotfr.pipeline.output_grid import output_grid, set_on_raster
-from geotfr.pipeline.overlap import Cores
-from geotfr.pipeline.pixel_type import PixelType, choose_pixel_type
-from geotfr.pipeline.plan import human_bytes
-from geotfr.pipeline.predictions import Predictions
+from geotfr.pipeline.ingest.classes import read_classes
+from geotfr.pipeline.ingest.finish import Extremes, Finish, reduced_names
+from geotfr.pipeline.ingest.mosaic import MosaicWriter, plan_mosaic
+from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
+from geotfr.pipeline.ingest.overlap import Cores
+from geotfr.pipeline.ingest.pixel_type import PixelType, choose_pixel_type
+from geotfr.pipeline.ingest.predictions import Predictions
+from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples
+from geotfr.pipeline.ingest.source_mask import SourceMask
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.raster_output import BandStatistics, RasterOutput, Samples
-from geotfr.pipeline.source_mask import SourceMask
+from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.faults import ReadReport
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import check_output

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.options import IngestOptions
-    from geotfr.pipeline.output_grid import OutputGrid
-    from geotfr.pipeline.predictions import PatchValues, PredictionBand, Predictions
+    from geotfr.pipeline.ingest.output_grid import OutputGrid
+    from geotfr.pipeline.ingest.predictions import PatchValues, PredictionBand, Predictions
     from geotfr.records.faults import ReadReport
 
 __all__ = ["BLEND_BUDGET_BYTES", "Cores", "PatchRun"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import UsageError
-from geotfr.pipeline.finish import Extremes, reduced_dtype
+from geotfr.pipeline.ingest.finish import Extremes, reduced_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable

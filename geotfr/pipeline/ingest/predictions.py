@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import IngestOptions
-    from geotfr.pipeline.output_grid import OutputGrid
+    from geotfr.pipeline.ingest.output_grid import OutputGrid
     from geotfr.records.reader import FeatureBatch
 
 __all__ = ["PatchValues", "PredictionBand", "Predictions"]

@@ -18,10 +18,10 @@ import numpy as np
 from geotfr.errors import LimitError, UsageError
 from geotfr.grid import Window
 from geotfr.options import parse_size
-from geotfr.pipeline.export_table import write_table_records
-from geotfr.pipeline.ingest_table import write_vector_file
-from geotfr.pipeline.plan import human_bytes
 from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.sizes import human_bytes
+from geotfr.pipeline.tables.export import write_table_records
+from geotfr.pipeline.tables.ingest import write_vector_file
 from geotfr.vectors.geometry import transform_between
 from geotfr.vectors.plan import plan_table
 from geotfr.vectors.points import read_points

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import LimitError, UsageError
-from geotfr.pipeline.shards import CHUNK_BYTES
+from geotfr.pipeline.export.shards import CHUNK_BYTES
+from geotfr.pipeline.sizes import human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
     from geotfr.patches import PatchLayout
     from geotfr.patches.features import FeatureSpec
-    from geotfr.pipeline.encode import Encoder
+    from geotfr.pipeline.export.encode import Encoder
 
-__all__ = ["ExportPlan", "StripPlan", "check_patches", "human_bytes", "plan_for"]
+__all__ = ["ExportPlan", "StripPlan", "check_patches", "plan_for"]
 
 MIB = 2**20
 MAX_RECORD_BYTES = 2**31 - 1
@@ -204,19 +205,6 @@ class ExportPlan:
 
 def _feature_text(feature: FeatureSpec) -> str:
     return feature.name if feature.depth is None else f"{feature.name} (depth {feature.depth})"
-
-
-def human_bytes(count: float) -> str:
-    """``count`` bytes with a binary unit.
-
-    >>> human_bytes(1610612736)
-    '1.5 GiB'
-    """
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} TiB"
 
 
 def plan_for(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError, UsageError
 from geotfr.mixer.names import natural_key
-from geotfr.pipeline.plan import human_bytes
 from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.faults import ReadReport
 from geotfr.storage.atomic import atomic_output, atomic_path
 from geotfr.vectors.join import joined_by_key, joined_by_order

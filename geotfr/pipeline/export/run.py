@@ -16,14 +16,15 @@ from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceI
 from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.patches import PatchLayout
 from geotfr.patches.features import BandSpec, feature_specs
-from geotfr.pipeline.encode import make_encoder
+from geotfr.pipeline.export.encode import make_encoder
+from geotfr.pipeline.export.plan import ExportPlan, check_patches, plan_for
+from geotfr.pipeline.export.resume import ExportJournal, Tally, without_first
+from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
+from geotfr.pipeline.export.strips import StripReader
+from geotfr.pipeline.export.unreadable import UnreadableMasked
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
-from geotfr.pipeline.plan import ExportPlan, check_patches, human_bytes, plan_for
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.resume import ExportJournal, Tally, without_first
-from geotfr.pipeline.shards import ShardCutter, ShardWriter
-from geotfr.pipeline.strips import StripReader
-from geotfr.pipeline.unreadable import UnreadableMasked
+from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec, ee_bytes_promised
 from geotfr.storage import OutputSet
 from geotfr.storage.atomic import check_output
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from geotfr.options import Size
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
-    from geotfr.pipeline.encode import Encoded
+    from geotfr.pipeline.export.encode import Encoded
+    from geotfr.pipeline.export.strips import PixelSource
     from geotfr.pipeline.progress import Progress
-    from geotfr.pipeline.strips import PixelSource
     from geotfr.rasters.source import RasterSource
     from geotfr.storage import AtomicFile
 

@@ -12,13 +12,13 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geotfr.pipeline.encode import EncodeCounts, Encoded
-from geotfr.pipeline.shards import WrittenShard
+from geotfr.pipeline.export.encode import EncodeCounts, Encoded
+from geotfr.pipeline.export.shards import WrittenShard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geotfr.pipeline.unreadable import UnreadableMasked
+    from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.storage import AtomicFile, OutputSet
 
 __all__ = ["ExportJournal", "Tally", "without_first"]

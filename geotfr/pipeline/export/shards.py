@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
-    from geotfr.pipeline.encode import Encoded
+    from geotfr.pipeline.export.encode import Encoded
     from geotfr.records.gzip import ShardCodec, ShardStream
     from geotfr.storage import AtomicFile, OutputSet
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import InputError, UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestOptions
-from geotfr.pipeline.output_grid import output_grid
-from geotfr.pipeline.predictions import Predictions
+from geotfr.pipeline.ingest.output_grid import output_grid
+from geotfr.pipeline.ingest.predictions import Predictions
 from geotfr.records.faults import ReadReport
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.options import IngestOptions
-    from geotfr.pipeline.overlap import PatchRun
-    from geotfr.pipeline.source_mask import SourceMask
+    from geotfr.pipeline.ingest.overlap import PatchRun
+    from geotfr.pipeline.ingest.source_mask import SourceMask
 
 __all__ = ["Extremes", "Finish", "reduced_dtype", "reduced_names"]
 

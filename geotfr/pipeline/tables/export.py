@@ -13,10 +13,10 @@ import numpy as np
 from geotfr.errors import UsageError
 from geotfr.mixer import SetNames
 from geotfr.options import resolve_workers
+from geotfr.pipeline.export.shards import CHUNK_BYTES, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
-from geotfr.pipeline.plan import human_bytes
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.shards import CHUNK_BYTES, ShardWriter
+from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec, ee_bytes_promised
 from geotfr.storage import OutputSet
 from geotfr.vectors.encode import encode_rows

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geotfr.pipeline.output_grid import OutputGrid
+    from geotfr.pipeline.ingest.output_grid import OutputGrid
 
 __all__ = ["MosaicPlan", "MosaicWriter", "plan_mosaic"]
 

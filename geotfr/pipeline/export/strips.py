@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.patches.features import BandSpec
-    from geotfr.pipeline.plan import ExportPlan
+    from geotfr.pipeline.export.plan import ExportPlan
 
 __all__ = ["PixelSource", "StripReader"]
 

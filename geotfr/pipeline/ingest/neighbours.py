@@ -17,10 +17,10 @@ from geotfr.grid import GeoBox, Window
 from geotfr.grid.crs import same_crs
 from geotfr.mixer.sets import find_each
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
-from geotfr.pipeline.classes import read_classes
-from geotfr.pipeline.ingest import IngestResult, ingest_set
-from geotfr.pipeline.pixel_type import PixelType
-from geotfr.pipeline.raster_output import BandStatistics, RasterOutput, Samples, folder_beside
+from geotfr.pipeline.ingest.classes import read_classes
+from geotfr.pipeline.ingest.pixel_type import PixelType
+from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples, folder_beside
+from geotfr.pipeline.ingest.run import IngestResult, ingest_set
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from geotfr.grid import GeoBox
     from geotfr.options import IngestOptions
     from geotfr.patches.pyramid import Policy
-    from geotfr.pipeline.classes import ClassInfo
-    from geotfr.pipeline.pixel_type import PixelType
+    from geotfr.pipeline.ingest.classes import ClassInfo
+    from geotfr.pipeline.ingest.pixel_type import PixelType
     from geotfr.rasters.sink import GeoTiffSink
 
 __all__ = ["BandStatistics", "RasterOutput", "Samples", "folder_beside"]

@@ -1,0 +1,1 @@
+"""Images to patches: plan, strips, encoders, shards, resume."""

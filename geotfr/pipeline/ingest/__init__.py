@@ -1,0 +1,1 @@
+"""Predictions to a raster: output grid, records, overlap, finish, mosaic, output."""

@@ -1,0 +1,1 @@
+"""Tables and samples to records, and back."""
