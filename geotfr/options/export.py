@@ -1,0 +1,430 @@
+"""The options of an export, in Earth Engine's spelling at the edge."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+from geotfr.errors import UsageError
+from geotfr.grid import Affine6
+from geotfr.mixer.names import Naming
+from geotfr.options.values import (
+    PairXY,
+    Size,
+    at_least_one,
+    band_list,
+    checked_choice,
+    checked_flag,
+    checked_number,
+    checked_share,
+    nearest,
+    nodata_text,
+    parse_pair_yx,
+    parse_size,
+    texts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["FORMAT_OPTIONS", "Compressor", "ExportKeywords", "ExportOptions"]
+
+Compressor = Literal["fast", "ee"]
+MaskMode = Literal["pixel", "band"]
+FeatureKinds = Literal["float", "native"]
+Edge = Literal["drop", "pad"]
+Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
+DEFAULT_MAX_SHARD_BYTES = 2**30
+# Earth Engine's formatOptions of a TFRecord image export -> the name here.
+FORMAT_OPTIONS: dict[str, str] = {
+    "patchDimensions": "patch_dimensions",
+    "kernelSize": "kernel_size",
+    "compressed": "compressed",
+    "maxFileSize": "max_file_size",
+    "defaultValue": "default_value",
+    "tensorDepths": "tensor_depths",
+    "sequenceData": "sequence_data",
+    "collapseBands": "collapse_bands",
+    "maskedThreshold": "masked_threshold",
+}
+
+
+class ExportKeywords(TypedDict, total=False):
+    """The options of an export as keywords; :func:`geotfr.export_image` tells what each means."""
+
+    format_options: Mapping[str, Any] | None
+    patch_dimensions: PairXY | None
+    kernel_size: PairXY | None
+    compressed: bool | None
+    compressor: str | None
+    max_file_size: Size | None
+    default_value: float | None
+    masked_threshold: float | None
+    tensor_depths: Mapping[str, int] | str | None
+    sequence_data: bool | None
+    collapse_bands: bool | None
+    bands: str | Sequence[str | int] | None
+    array_bands: Mapping[str, str] | Iterable[str] | None
+    nodata: float | str | None
+    masks: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
+    mask_mode: str | None
+    unscale: bool
+    complex_parts: bool
+    feature_kinds: str | None
+    patch_index: str | None
+    edge: str | None
+    region: str | Mapping[str, Any] | tuple[float, float, float, float] | None
+    clip_region: bool | None
+    crs: str | None
+    crs_transform: Sequence[float] | str | None
+    scale: float | None
+    dimensions: PairXY | None
+    resampling: str | None
+    naming: str | None
+    allow_ungeoreferenced: bool
+    allow_drivers: str | Iterable[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What decides the bytes of an export; each option has Earth Engine's meaning.
+
+    Attributes
+    ----------
+    patch_yx, kernel_yx
+        (rows, columns), each at least 1.
+    compressor
+        ``none``, ``fast`` (gzip members that inflate in parallel) or ``ee`` (Earth Engine's bytes).
+    max_shard_bytes
+        Limit on a shard before compression, framing included.
+    default_value
+        Set in every band of a masked pixel.
+    masked_threshold
+        Largest share of masked pixels a patch may have; other than 1, no mixer is written.
+    bands
+        Selections, or None for all.
+    nodata
+        A number that replaces the sources' nodata tags, ``none`` to ignore them, or None to use them.
+    tensor_depths
+        (array band, depth of its tensor) pairs.
+    sequence_data
+        One SequenceExample per pixel instead of one Example per patch.
+    collapse_bands
+        All bands as one tensor, named after the first.
+    array_bands
+        Definitions of array bands, ``NAME=ELEMENTS``.
+    masks
+        Rasters whose zeros mask.
+    mask_mode
+        ``pixel``: a pixel masked in some band is filled in all. ``band``: each band has its own mask.
+    unscale
+        Apply the bands' scale and offset.
+    complex_parts
+        Take complex bands as two, real and imaginary.
+    feature_kinds
+        ``float``: all numbers as float lists. ``native``: uint8 as bytes, integers as int64 lists.
+    patch_index
+        Name of an int64 feature with the patch's number, or None.
+    edge
+        ``drop`` partial patches, or ``pad`` them with masked pixels.
+    region, clip_region, crs, crs_transform, scale, dimensions, resampling
+        The export's grid, as ``Export.image`` has them; None where not given.
+    naming
+        ``drive`` or ``cloud-storage``.
+    allow_ungeoreferenced
+        Take rasters without georeference.
+    allow_drivers
+        GDAL drivers that may open sources beside GTiff.
+    """
+
+    patch_yx: tuple[int, int]
+    kernel_yx: tuple[int, int]
+    compressor: Literal["none", "fast", "ee"]
+    max_shard_bytes: int
+    default_value: float
+    masked_threshold: float
+    tensor_depths: tuple[tuple[str, int], ...]
+    sequence_data: bool
+    collapse_bands: bool
+    bands: tuple[str, ...] | None
+    array_bands: tuple[str, ...]
+    nodata: str | None
+    masks: tuple[str, ...]
+    mask_mode: MaskMode
+    unscale: bool
+    complex_parts: bool
+    feature_kinds: FeatureKinds
+    patch_index: str | None
+    edge: Edge
+    region: str | None
+    clip_region: bool | None
+    crs: str | None
+    crs_transform: Affine6 | None
+    scale: float | None
+    dimensions_xy: tuple[int, int] | int | None
+    resampling: Resampling
+    naming: Naming
+    allow_ungeoreferenced: bool
+    allow_drivers: tuple[str, ...]
+
+    @staticmethod
+    def checked(
+        *,
+        format_options: Mapping[str, Any] | None = None,
+        patch_dimensions: PairXY | None = None,
+        kernel_size: PairXY | None = None,
+        compressed: bool | None = None,
+        compressor: str | None = None,
+        max_file_size: Size | None = None,
+        default_value: float | None = None,
+        masked_threshold: float | None = None,
+        tensor_depths: Mapping[str, int] | str | None = None,
+        sequence_data: bool | None = None,
+        collapse_bands: bool | None = None,
+        bands: str | Sequence[str | int] | None = None,
+        array_bands: Mapping[str, str] | Iterable[str] | None = None,
+        nodata: float | str | None = None,
+        masks: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+        mask_mode: str | None = None,
+        unscale: bool = False,
+        complex_parts: bool = False,
+        feature_kinds: str | None = None,
+        patch_index: str | None = None,
+        edge: str | None = None,
+        region: str | Mapping[str, Any] | tuple[float, float, float, float] | None = None,
+        clip_region: bool | None = None,
+        crs: str | None = None,
+        crs_transform: Sequence[float] | str | None = None,
+        scale: float | None = None,
+        dimensions: PairXY | None = None,
+        resampling: str | None = None,
+        naming: str | None = None,
+        allow_ungeoreferenced: bool = False,
+        allow_drivers: str | Iterable[str] | None = None,
+    ) -> ExportOptions:
+        """The options, from keywords and a ``format_options`` mapping in Earth Engine's spelling (never changed).
+
+        Raises
+        ------
+        UsageError
+            An unknown key (the nearest one is named), a key given twice, a value out of range, or a contradiction.
+        """
+        given = _merged(
+            format_options,
+            patch_dimensions=patch_dimensions,
+            kernel_size=kernel_size,
+            compressed=compressed,
+            max_file_size=max_file_size,
+            default_value=default_value,
+            masked_threshold=masked_threshold,
+            tensor_depths=tensor_depths,
+            sequence_data=sequence_data,
+            collapse_bands=collapse_bands,
+        )
+        if "patch_dimensions" not in given:
+            raise UsageError("patch dimensions are missing; give --patch-dimensions 256 (patch_dimensions=256)")
+        is_compressed = checked_flag("compressed", given.get("compressed", True))
+        if compressor is not None and not is_compressed:
+            raise UsageError(f"compressor {compressor} contradicts compressed = false; leave one of them out")
+        return ExportOptions(
+            patch_yx=parse_pair_yx("patch_dimensions", given["patch_dimensions"], least=1),
+            # Earth Engine takes a kernel of 0 as 1.
+            kernel_yx=at_least_one(parse_pair_yx("kernel_size", given.get("kernel_size", 1), least=0)),
+            compressor=checked_choice("compressor", compressor or "fast", get_args(Compressor))
+            if is_compressed
+            else "none",
+            max_shard_bytes=parse_size("max_file_size", given.get("max_file_size", DEFAULT_MAX_SHARD_BYTES)),
+            default_value=checked_number("default_value", given.get("default_value", 0)),
+            masked_threshold=checked_share("masked_threshold", given.get("masked_threshold", 1)),
+            tensor_depths=_tensor_depths(given.get("tensor_depths")),
+            sequence_data=checked_flag("sequence_data", given.get("sequence_data", False)),
+            collapse_bands=checked_flag("collapse_bands", given.get("collapse_bands", False)),
+            bands=band_list(bands),
+            array_bands=_array_bands(array_bands),
+            nodata=nodata_text(nodata),
+            masks=texts(masks),
+            mask_mode=checked_choice("mask_mode", mask_mode or "pixel", get_args(MaskMode)),
+            unscale=unscale,
+            complex_parts=complex_parts,
+            feature_kinds=checked_choice("feature_kinds", feature_kinds or "float", get_args(FeatureKinds)),
+            patch_index=patch_index or None,
+            edge=checked_choice("edge", edge or "drop", get_args(Edge)),
+            region=_region(region),
+            clip_region=clip_region,
+            crs=crs,
+            crs_transform=_crs_transform(crs_transform),
+            scale=_scale(scale),
+            dimensions_xy=_dimensions(dimensions),
+            resampling=checked_choice("resampling", resampling or "nearest", get_args(Resampling)),
+            naming=checked_choice("naming", naming or "drive", get_args(Naming)),
+            allow_ungeoreferenced=allow_ungeoreferenced,
+            allow_drivers=texts(allow_drivers),
+        )
+
+    def as_used(self) -> dict[str, Any]:
+        """The options for the manifest: snake_case, pairs as (width, height), JSON types."""
+        return {
+            "patch_dimensions": [self.patch_yx[1], self.patch_yx[0]],
+            "kernel_size": [self.kernel_yx[1], self.kernel_yx[0]],
+            "compressed": self.compressor != "none",
+            "compressor": self.compressor,
+            "max_file_size": self.max_shard_bytes,
+            "default_value": self.default_value,
+            "masked_threshold": self.masked_threshold,
+            "tensor_depths": dict(self.tensor_depths),
+            "sequence_data": self.sequence_data,
+            "collapse_bands": self.collapse_bands,
+            "bands": None if self.bands is None else list(self.bands),
+            "array_bands": [_without_folders(text) for text in self.array_bands],
+            "nodata": self.nodata,
+            "masks": [PurePath(text).name for text in self.masks],
+            "mask_mode": self.mask_mode,
+            "unscale": self.unscale,
+            "complex_parts": self.complex_parts,
+            "feature_kinds": self.feature_kinds,
+            "patch_index": self.patch_index,
+            "edge": self.edge,
+            "region": None if self.region is None else _without_folder(self.region),
+            "clip_region": self.clip_region,
+            "crs": self.crs,
+            "crs_transform": None if self.crs_transform is None else list(self.crs_transform),
+            "scale": self.scale,
+            "dimensions": list(self.dimensions_xy) if isinstance(self.dimensions_xy, tuple) else self.dimensions_xy,
+            "resampling": self.resampling,
+            "naming": self.naming,
+            "allow_ungeoreferenced": self.allow_ungeoreferenced,
+            "allow_drivers": list(self.allow_drivers),
+        }
+
+
+def _merged(format_options: Mapping[str, Any] | None, **flags: Any) -> dict[str, Any]:
+    """One dict in snake_case of what was given either way; a new one, so the caller's stays as it is."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    if format_options is None:
+        return given
+    if not isinstance(format_options, Mapping):
+        raise UsageError(f"format_options: found {type(format_options).__name__}; a mapping is expected")
+    seen: dict[str, str] = {}
+    for key, value in format_options.items():
+        name = FORMAT_OPTIONS.get(key, key)
+        if name not in FORMAT_OPTIONS.values():
+            raise UsageError(
+                f"format_options: the key {key!r} is not known{nearest(str(key), FORMAT_OPTIONS)}"
+                f" (known: {', '.join(FORMAT_OPTIONS)})"
+            )
+        if name in seen:
+            raise UsageError(f"format_options: {seen[name]} and {key} are the same option; give it once")
+        if name in given:
+            raise UsageError(
+                f"{key} stands in format_options and is given as --{name.replace('_', '-')} too; give it once"
+            )
+        seen[name] = key
+        if value is not None:
+            given[name] = value
+    return given
+
+
+def _tensor_depths(depths: Any) -> tuple[tuple[str, int], ...]:
+    if depths is None:
+        return ()
+    pairs: list[tuple[Any, Any]]
+    if isinstance(depths, str):
+        pairs = [part.partition("=")[::2] for part in depths.split(",")]
+    elif isinstance(depths, Mapping):
+        pairs = list(depths.items())
+    else:
+        raise UsageError(f"tensor_depths: found {depths!r}; allowed is a mapping from array band to depth, as evi=12")
+    found = []
+    for name, depth in pairs:
+        text = str(depth).strip()
+        # True's text isn't decimal, so it is refused too.
+        if not text.isdecimal() or not 1 <= int(text) <= _MOST_STEPS:
+            raise UsageError(
+                f"tensor_depths: found {depth!r} for {name!r}; allowed are whole numbers from 1 to {_MOST_STEPS}"
+            )
+        found.append((str(name).strip(), int(text)))
+    names = [name for name, _ in found]
+    for name in names:
+        if not name or names.count(name) > 1:
+            raise UsageError(
+                f"tensor_depths: band {name!r} is named {'twice' if name else 'not at all'}; name each once"
+            )
+    return tuple(found)
+
+
+_MOST_STEPS = 2**20
+
+
+def _array_bands(bands: Mapping[str, str] | Iterable[str] | None) -> tuple[str, ...]:
+    if bands is None:
+        return ()
+    if isinstance(bands, Mapping):
+        return tuple(f"{name}={elements}" for name, elements in bands.items())
+    return (bands,) if isinstance(bands, str) else tuple(str(band) for band in bands)
+
+
+def _region(region: Any) -> str | None:
+    """A region as text: GeoJSON, WKT, a bounding box, or a file's path."""
+    if region is None:
+        return None
+    if isinstance(region, str):
+        return region
+    if isinstance(region, Mapping):
+        return json.dumps(region)
+    try:
+        west, south, east, north = (float(number) for number in region)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"region: found {region!r}; allowed are GeoJSON, WKT, or west, south, east, north") from error
+    return f"{west!r},{south!r},{east!r},{north!r}"
+
+
+def _crs_transform(transform: Sequence[float] | str | None) -> Affine6 | None:
+    if transform is None:
+        return None
+    parts: Sequence[Any] = re.split(r"[,\s]+", transform.strip(" []()")) if isinstance(transform, str) else transform
+    try:
+        a, b, c, d, e, f = (float(part) for part in parts)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"crs_transform: found {transform!r}; allowed are six numbers: xScale, xShear, xTranslation, yShear,"
+            " yScale, yTranslation"
+        ) from error
+    if not all(map(math.isfinite, (a, b, c, d, e, f))) or a * e == b * d:
+        raise UsageError(f"crs_transform: {transform!r} maps pixels to no area; give another")
+    return a, b, c, d, e, f
+
+
+def _scale(scale: Any) -> float | None:
+    if scale is None:
+        return None
+    number = checked_number("scale", scale)
+    if number <= 0:
+        raise UsageError(f"scale: found {scale!r}; allowed is a number of metres above 0")
+    return number
+
+
+def _dimensions(dimensions: PairXY | None) -> tuple[int, int] | int | None:
+    """(width, height), or one number for the longer side."""
+    if dimensions is None:
+        return None
+    height, width = parse_pair_yx("dimensions", dimensions, least=1)
+    is_one = isinstance(dimensions, int) or (isinstance(dimensions, str) and dimensions.strip().isdecimal())
+    return width if is_one else (width, height)
+
+
+def _without_folder(region: str) -> str:
+    """A region for the manifest: its text, or of a file the name alone."""
+    path = PurePath(region.removeprefix("@"))
+    return path.name if path.suffix.lower() in (".json", ".geojson", ".wkt", ".txt") else region
+
+
+def _without_folders(array_band: str) -> str:
+    """A definition of an array band for the manifest, which names no folder."""
+    name, _, elements = array_band.partition("=")
+    return f"{name}={','.join(PurePath(element).name for element in elements.split(','))}"
