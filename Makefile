@@ -38,7 +38,7 @@ test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
 	for name in export ingest sequence sources read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
 
-test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/reliability.md promises
+test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/explanations/reliability.md promises
 	$(BIN)/pytest tests/promises --numprocesses auto --quiet
 
 fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; SECONDS=600 for longer

@@ -1,7 +1,7 @@
 """geotfr's own manifest: what Earth Engine's mixer does not tell.
 
 Snake_case JSON, written last, so that its presence means a whole set. It holds no time, no absolute path and no
-number of workers: the same input and options give the same bytes. The keys are described in ``docs/manifest.md``.
+number of workers: the same input and options give the same bytes. ``docs/reference/manifest.md`` describes the keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What geotfr keeps of a table beside its records: types, names, shapes and the geometry.
 
 Snake_case JSON, written last, with the image manifest's rules: no time, no absolute path, the same input and options
-give the same bytes. It is described in ``docs/tables.md``.
+give the same bytes. It is described in ``docs/how-to/tables.md``.
 """
 
 from __future__ import annotations

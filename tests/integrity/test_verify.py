@@ -36,7 +36,7 @@ def mixer_text(total: int, per_row: int = 2) -> str:
 
 
 def manifest_text(shards: list[Path], counts: list[int]) -> str:
-    """A manifest as docs/manifest.md describes it."""
+    """A manifest as docs/reference/manifest.md describes it."""
     return json.dumps(
         {
             "format": 1,
