@@ -20,7 +20,9 @@ def points_options(function: F) -> F:
         click.option("--crs", help="CRS of the geometries, as EPSG:32633.  [default: the source's; EPSG:4326 for --x]"),
         click.option("--y", metavar="COLUMN", help="Column with the points' y or latitude."),
         click.option("--x", metavar="COLUMN", help="Column with the points' x or longitude, in a table of columns."),
-        click.option("--where", metavar="SQL", help='Filter of rows in OGR\'s SQL, as "class = 3".'),
+        click.option(
+            "--where", metavar="CONDITION", help="Rows to take, as \"class in ('water', 'road') and id > 9\"."
+        ),
         click.option("--layer", metavar="NAME", help="The layer, where the file has several."),
     ):
         function = option(function)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.mixer.strict_json import parse_json
+from geotfr.vectors.condition import condition_on, filtered
+from geotfr.vectors.expression import parse_expression
 from geotfr.vectors.extra import load
 from geotfr.vectors.linked_crs import check_no_linked_crs
 
@@ -45,7 +47,7 @@ class TableRequest:
     layer
         Name of the layer; needed where there are several.
     where
-        A filter of rows in OGR's SQL.
+        A filter of rows: OGR's SQL where GDAL reads, else :mod:`geotfr.vectors.expression`.
     x, y
         Columns with the points' coordinates, in a table without geometries.
     crs
@@ -147,11 +149,14 @@ def open_table(source: Any, request: TableRequest) -> Table:
     else:
         path = Path(source)
         table = {"parquet": _from_parquet, "csv": _from_csv, "ogr": _from_ogr}[_format(path)](path, request)
-    if table.file is None or request.where is not None or request.layer is not None:
-        _check_plain(table, request)
+    is_ogr = table.file is not None and _format(table.file) == "ogr"
+    if request.layer is not None and not is_ogr:
+        raise UsageError(f"--layer: {table.name} has no layers; leave the option out")
     twice = sorted({name for name in table.schema.names if table.schema.names.count(name) > 1})
     if twice:
         raise InputError(f"{table.name}: the column {twice[0]!r} is there twice; rename one")
+    if request.where is not None and not is_ogr:
+        table = _where(table, request.where)
     return _with_points(table, request)
 
 
@@ -170,12 +175,15 @@ def table_in_memory(name: str, arrow: Any, *, geometry: str | None, crs: str, is
     )
 
 
-def _check_plain(table: Table, request: TableRequest) -> None:
-    """Refuse ``layer`` and ``where`` for what GDAL doesn't read."""
-    is_ogr = table.file is not None and _format(table.file) == "ogr"
-    for option, value in (("--layer", request.layer), ("--where", request.where)):
-        if value is not None and not is_ogr:
-            raise UsageError(f"{option}: {table.name} is no GeoPackage, GeoJSON, Shapefile or FlatGeobuf; filter first")
+def _where(table: Table, text: str) -> Table:
+    """The rows of ``table`` for which the condition ``text`` is true."""
+    condition = condition_on(parse_expression(text), table.schema, table=table.name)
+
+    def batches() -> Iterator[Any]:
+        kept = (filtered(batch, condition) for batch in table.batches())
+        return (batch for batch in kept if batch.num_rows)
+
+    return replace(table, rows=None, batches=_reading(table.name, batches))
 
 
 def _with_points(table: Table, request: TableRequest) -> Table:
