@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from geotfr.options.export import FORMAT_OPTIONS, Compressor, ExportKeywords, ExportOptions
 from geotfr.options.ingest import IngestKeywords, IngestOptions, ShardOrder
+from geotfr.options.tables import TableKeywords, TableOptions
 from geotfr.options.values import PairXY, Size, nearest, parse_pair_yx, parse_size, resolve_workers
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "PairXY",
     "ShardOrder",
     "Size",
+    "TableKeywords",
+    "TableOptions",
     "nearest",
     "parse_pair_yx",
     "parse_size",

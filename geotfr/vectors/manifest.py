@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast, get_args
 
 from geotfr._version import __version__
 from geotfr.errors import DamagedError
 from geotfr.mixer.strict_json import read_json
+from geotfr.options.tables import GeometryMode
 from geotfr.records.layout import Kind
-from geotfr.vectors.plan import GEOMETRY_MODES
 from geotfr.vectors.types import ColumnInfo, arrow_type
-
-if TYPE_CHECKING:
-    from geotfr.vectors.plan import GeometryMode
 
 __all__ = ["TABLE_FORMAT", "TableManifest", "find_table_manifest", "read_table_manifest"]
 
@@ -142,7 +139,7 @@ def read_table_manifest(path: Path) -> TableManifest:
 
 def _from_json(found: dict[str, Any]) -> TableManifest:
     mode = found["geometry"]["mode"]
-    if mode not in GEOMETRY_MODES:
+    if mode not in get_args(GeometryMode):
         raise ValueError(f"geometry {mode!r}")
     records, source, compressor = found["records"], found["source"], found["compressor"]
     return TableManifest(

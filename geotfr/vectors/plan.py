@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.options.export import FeatureKinds
+    from geotfr.options.tables import GeometryMode
     from geotfr.vectors.columns import FeatureColumn
     from geotfr.vectors.geometry import Transform
     from geotfr.vectors.source import Table
-    from geotfr.vectors.types import FeatureKinds
-
-    GeometryMode = Literal["none", "lonlat", "wkb", "geojson"]
 
 __all__ = [
     "GEOMETRY",
-    "GEOMETRY_MODES",
     "LATITUDE",
     "LONGITUDE",
     "TablePlan",
@@ -39,8 +37,6 @@ __all__ = [
 
 LONGITUDE, LATITUDE, GEOMETRY = "longitude", "latitude", "geometry"
 """What features made from geometries are called. **Source**: Earth Engine's client, for the first two."""
-
-GEOMETRY_MODES: tuple[GeometryMode, ...] = ("none", "lonlat", "wkb", "geojson")
 
 _MADE: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -133,8 +129,8 @@ def plan_table(
     table: Table,
     *,
     selectors: str | Sequence[str] | None,
-    geometry: str | None,
-    feature_kinds: str,
+    geometry: GeometryMode | None,
+    feature_kinds: FeatureKinds,
 ) -> TablePlan:
     """The features that ``table`` makes.
 
@@ -155,11 +151,6 @@ def plan_table(
     UsageError
         Names that clash.
     """
-    if geometry is not None and geometry not in GEOMETRY_MODES:
-        raise UsageError(f"--geometry {geometry}: there are {', '.join(GEOMETRY_MODES)}")
-    if feature_kinds not in ("float", "native"):
-        raise UsageError(f"--feature-kinds {feature_kinds}: there are float and native")
-    kinds = cast("FeatureKinds", feature_kinds)
     pairs = None if selectors is None else parse_selectors(selectors)
     mode: GeometryMode = geometry if geometry is not None else _usual_geometry(table, pairs)
     _check_geometry(table, mode)
@@ -170,7 +161,9 @@ def plan_table(
     else:
         pairs += [(name, name) for name in made if name not in [old for _, old in pairs]]
     infos = [
-        _made_info(new, old, mode) if old in made and old not in columns else _info(table, new, old, columns, kinds)
+        _made_info(new, old, mode)
+        if old in made and old not in columns
+        else _info(table, new, old, columns, feature_kinds)
         for new, old in pairs
     ]
     _check_names(infos, made, columns)

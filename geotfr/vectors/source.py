@@ -24,6 +24,8 @@ from geotfr.vectors.linked_crs import check_no_linked_crs
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from geotfr.options import TableOptions
+
 __all__ = ["Table", "TableRequest", "is_frame", "open_table", "table_in_memory"]
 
 BATCH_ROWS = 1 << 14
@@ -59,6 +61,11 @@ class TableRequest:
     x: str | None = None
     y: str | None = None
     crs: str | None = None
+
+    @staticmethod
+    def of(options: TableOptions) -> TableRequest:
+        """What ``options`` ask for."""
+        return TableRequest(layer=options.layer, where=options.where, x=options.x, y=options.y, crs=options.crs)
 
     def __post_init__(self) -> None:
         if (self.x is None) != (self.y is None):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError
 from geotfr.records.layout import Kind
 from geotfr.vectors.extra import load
 
 if TYPE_CHECKING:
-    FeatureKinds = Literal["float", "native"]
+    from geotfr.options.export import FeatureKinds
+
     Shape = tuple[int | None, ...]
 
 __all__ = ["ColumnInfo", "arrow_type", "describe_type", "kind_of", "plain"]

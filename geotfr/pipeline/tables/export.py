@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import UsageError
 from geotfr.mixer import SetNames
-from geotfr.options import resolve_workers
+from geotfr.options import TableOptions, resolve_workers
 from geotfr.pipeline.export.shards import CHUNK_BYTES, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
@@ -27,10 +26,12 @@ from geotfr.vectors.source import TableRequest, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
+    from geotfr.options import TableKeywords
     from geotfr.pipeline.progress import Progress
     from geotfr.records.gzip import ShardCodec
     from geotfr.vectors.plan import TablePlan
@@ -100,18 +101,8 @@ def export_table(
     source: Any,
     prefix: str | os.PathLike[str],
     *,
-    selectors: str | Sequence[str] | None = None,
-    layer: str | None = None,
-    where: str | None = None,
-    x: str | None = None,
-    y: str | None = None,
-    crs: str | None = None,
-    geometry: str | None = None,
-    feature_kinds: str = "float",
-    compressor: str = "fast",
-    overwrite: bool = False,
-    workers: int | None = None,
     progress: bool | Progress = False,
+    **keywords: Unpack[TableKeywords],
 ) -> ExportTableResult:
     """Export a table as Earth Engine's ``Export.table`` does: one row is one Example, all in one gzip TFRecord file.
 
@@ -121,29 +112,12 @@ def export_table(
         A GeoPackage, GeoJSON, Shapefile, FlatGeobuf, CSV or Parquet file, or a frame of geopandas or pandas.
     prefix
         Folder and name: ``PREFIX.tfrecord.gz`` and ``PREFIX-manifest.json``. One that ends in ``/`` is a folder.
-    selectors
-        Columns, in the order of the features: ``"a,b,new=old"`` or a list. By default all.
-    layer
-        The layer, where a file has several.
-    where
-        A filter of rows, in OGR's SQL; for the formats that GDAL reads.
-    x, y
-        Columns with the points' coordinates, where the table has no geometries.
-    crs
-        CRS of the geometries, in place of the source's own.
-    geometry
-        ``none``; ``lonlat``: the features ``longitude`` and ``latitude`` of points; ``wkb`` or ``geojson``: the
-        feature ``geometry``. By default ``lonlat`` where all geometries are points and no column has these names.
-    feature_kinds
-        ``float``: numbers as float lists. ``native``: whole numbers and booleans as int64 lists.
-    compressor
-        ``fast`` (default): gzip members that inflate in parallel. ``ee``: the very bytes Earth Engine writes.
-    overwrite
-        Replace what has this prefix.
-    workers
-        Threads; by default as many as there are cores, up to 4. The bytes don't depend on it.
     progress
         True for a bar on stderr, or a function of (rows, bytes).
+    **keywords
+        ``selectors``, ``layer``, ``where``, ``x``, ``y``, ``crs``, ``geometry``, ``feature_kinds``, ``compressor``,
+        ``overwrite``, ``workers``: see :class:`geotfr.options.TableOptions`. The geometry is ``lonlat`` by default
+        where all geometries are points and no column has these names.
 
     Raises
     ------
@@ -167,29 +141,23 @@ def export_table(
     >>> geotfr.export_table("plots.gpkg", "training/plots", selectors="B4,B5,class")  # doctest: +SKIP
     """
     started = time.perf_counter()
-    table = open_table(source, TableRequest(layer=layer, where=where, x=x, y=y, crs=crs))
-    plan = plan_table(table, selectors=selectors, geometry=geometry, feature_kinds=feature_kinds)
-    options = {
-        "selectors": [_selector(column.name, column.source) for column in plan.columns],
-        "layer": layer,
-        "where": where,
-        "x": x,
-        "y": y,
-        "crs": crs,
-        "geometry": plan.geometry,
-        "feature_kinds": feature_kinds,
-        "compressor": compressor,
-    }
-    return write_table_records(
-        plan,
-        prefix,
-        options=options,
-        compressor=compressor,
-        overwrite=overwrite,
-        workers=workers,
-        progress=progress,
-        started=started,
+    options = TableOptions.checked(**keywords)
+    table = open_table(source, TableRequest.of(options))
+    plan = plan_table(
+        table, selectors=options.selectors, geometry=options.geometry, feature_kinds=options.feature_kinds
     )
+    told = {
+        "selectors": [_selector(column.name, column.source) for column in plan.columns],
+        "layer": options.layer,
+        "where": options.where,
+        "x": options.x,
+        "y": options.y,
+        "crs": options.crs,
+        "geometry": plan.geometry,
+        "feature_kinds": options.feature_kinds,
+        "compressor": options.compressor,
+    }
+    return write_table_records(plan, prefix, options, told=told, progress=progress, started=started)
 
 
 def _selector(name: str, source: str) -> str:
@@ -199,22 +167,18 @@ def _selector(name: str, source: str) -> str:
 def write_table_records(
     plan: TablePlan,
     prefix: str | os.PathLike[str],
+    options: TableOptions,
     *,
-    options: dict[str, Any],
-    compressor: str,
-    overwrite: bool,
-    workers: int | None,
+    told: dict[str, Any],
     progress: bool | Progress,
     started: float,
 ) -> ExportTableResult:
-    """Write the records that ``plan`` makes, and the manifest, which tells ``options``; see :func:`export_table`."""
-    if compressor not in ("fast", "ee"):
-        raise UsageError(f"compressor {compressor!r} is not known; use fast or ee: tables are always gzipped")
-    coding = codec(compressor)
+    """Write the records that ``plan`` makes, and the manifest, which tells the options ``told``."""
+    coding = codec(options.compressor)
     names = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix=coding.suffix)
-    threads = resolve_workers(workers, os.cpu_count() or 1)
+    threads = resolve_workers(options.workers, os.cpu_count() or 1)
     outputs = OutputSet(
-        names.folder, name=names.name, belongs=names.is_of_set, overwrite=overwrite, make_folder=not names.name
+        names.folder, name=names.name, belongs=names.is_of_set, overwrite=options.overwrite, make_folder=not names.name
     )
     table = plan.table
     with outputs, progress_bar(progress, total_patches=table.rows or 0, what="export") as report:
@@ -235,7 +199,7 @@ def write_table_records(
             column.name: tally.absent for column, tally in zip(plan.columns, work.tallies, strict=True) if tally.absent
         }
         manifest = TableManifest(
-            options=options,
+            options=told,
             columns=plan.columns,
             geometry=plan.geometry,
             crs=plan.crs,
@@ -264,7 +228,7 @@ def write_table_records(
         absent=absent,
         size_bytes=file.size,
         seconds=time.perf_counter() - started,
-        warnings=(*plan.notes, *_warnings(plan, work.tallies, rows, compressor)),
+        warnings=(*plan.notes, *_warnings(plan, work.tallies, rows, options.compressor)),
     )
 
 

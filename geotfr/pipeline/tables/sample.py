@@ -17,7 +17,7 @@ import numpy as np
 
 from geotfr.errors import LimitError, UsageError
 from geotfr.grid import Window
-from geotfr.options import parse_size
+from geotfr.options import TableOptions, parse_size
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.pipeline.tables.export import write_table_records
@@ -30,11 +30,12 @@ from geotfr.vectors.source import TableRequest, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from geotfr.grid import GeoBox
-    from geotfr.options import Size
+    from geotfr.options import Size, TableKeywords
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.source import RasterSource
     from geotfr.vectors.points import Points
@@ -135,20 +136,10 @@ def sample_points(
     neighborhood: int = 1,
     masked: Masked = "drop",
     default_value: float = 0,
-    selectors: str | Sequence[str] | None = None,
-    layer: str | None = None,
-    where: str | None = None,
-    x: str | None = None,
-    y: str | None = None,
-    crs: str | None = None,
-    geometry: str | None = None,
-    feature_kinds: str = "float",
-    compressor: str = "fast",
     allow_drivers: Sequence[str] = (),
     memory_limit: Size | None = None,
-    overwrite: bool = False,
-    workers: int | None = None,
     progress: bool | Progress = False,
+    **keywords: Unpack[TableKeywords],
 ) -> SampleResult:
     """Sample rasters at points: a table of the points' columns and the bands' values.
 
@@ -172,23 +163,16 @@ def sample_points(
         out, ``fill`` gives the masked bands ``default_value``.
     default_value
         Set in masked pixels of neighborhoods, and of points if these are filled.
-    selectors
-        The points' columns to keep, in order; all by default. ``new=old`` renames.
-    layer, where, x, y, crs
-        Which points, and where they are, see :func:`geotfr.export_table`.
-    geometry
-        How records keep the points: ``none`` (default), ``lonlat``, ``wkb`` or ``geojson``. A vector file holds
-        them unless ``none`` is asked for.
-    feature_kinds, compressor, workers
-        Of a TFRecord output, see :func:`geotfr.export_table`.
     allow_drivers
         GDAL drivers beside GTiff that may open the rasters.
     memory_limit
         What the samples may take in memory; 1 GiB by default.
-    overwrite
-        Replace an output that exists.
     progress
         True for a bar on stderr, or a function of (points, bytes).
+    **keywords
+        ``selectors`` (of the points' columns), ``layer``, ``where``, ``x``, ``y``, ``crs``, ``geometry``,
+        ``feature_kinds``, ``compressor``, ``overwrite``, ``workers``: see :class:`geotfr.options.TableOptions`.
+        Records keep no geometry by default, and a vector file does unless ``geometry`` is ``none``.
 
     Raises
     ------
@@ -219,10 +203,11 @@ def sample_points(
         raise UsageError(f"--neighborhood {neighborhood!r}: allowed is a whole number from 1 to 4096")
     if masked not in ("drop", "fill"):
         raise UsageError(f"--masked {masked}: there are drop and fill")
+    options = TableOptions.checked(**keywords)
     limit = DEFAULT_MEMORY_BYTES if memory_limit is None else parse_size("memory_limit", memory_limit)
     names = [name.strip() for name in bands.split(",")] if isinstance(bands, str) else bands
     specs = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    found = read_points(open_table(points, TableRequest(layer=layer, where=where, x=x, y=y, crs=crs)), selectors)
+    found = read_points(open_table(points, TableRequest.of(options)), options.selectors)
     with (
         open_sources(
             [os.fspath(spec) for spec in specs], bands=names, nodata=nodata, allow_drivers=("GTiff", *allow_drivers)
@@ -243,29 +228,22 @@ def sample_points(
     target = Path(output)
     manifest = None
     if is_vector_name(target):
-        features = _write_vector(target, table, keeps_geometry=geometry != "none", overwrite=overwrite)
+        features = _write_vector(target, table, keeps_geometry=options.geometry != "none", overwrite=options.overwrite)
     else:
-        plan = plan_table(table, selectors=None, geometry=geometry or "none", feature_kinds=feature_kinds)
-        options = {
+        plan = plan_table(
+            table, selectors=None, geometry=options.geometry or "none", feature_kinds=options.feature_kinds
+        )
+        told = {
             "bands": [band.name for band in source.bands],
             "nodata": nodata,
             "neighborhood": neighborhood,
             "masked": masked,
             "default_value": default_value,
             "geometry": plan.geometry,
-            "feature_kinds": feature_kinds,
-            "compressor": compressor,
+            "feature_kinds": options.feature_kinds,
+            "compressor": options.compressor,
         }
-        result = write_table_records(
-            plan,
-            os.fspath(output),
-            options=options,
-            compressor=compressor,
-            overwrite=overwrite,
-            workers=workers,
-            progress=False,
-            started=started,
-        )
+        result = write_table_records(plan, os.fspath(output), options, told=told, progress=False, started=started)
         target, manifest, features = result.records, result.manifest, result.features
         warnings += result.warnings
     return SampleResult(

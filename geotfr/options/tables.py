@@ -1,0 +1,104 @@
+"""The options that the export of tables and the sampling of rasters share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+
+from geotfr.options.export import FeatureKinds
+from geotfr.options.values import checked_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Unpack
+
+__all__ = ["GeometryMode", "TableCompressor", "TableKeywords", "TableOptions"]
+
+GeometryMode = Literal["none", "lonlat", "wkb", "geojson"]
+TableCompressor = Literal["fast", "ee"]
+
+
+class TableKeywords(TypedDict, total=False):
+    """The keywords of :class:`TableOptions`, as functions take them."""
+
+    selectors: str | Sequence[str] | None
+    layer: str | None
+    where: str | None
+    x: str | None
+    y: str | None
+    crs: str | None
+    geometry: str | None
+    feature_kinds: str
+    compressor: str
+    overwrite: bool
+    workers: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """Which rows and columns of a table become records, and how.
+
+    Attributes
+    ----------
+    selectors
+        Columns, in the order of the features: ``"a,b,new=old"`` or a list. By default all.
+    layer
+        The layer, where a file has several.
+    where
+        A condition on columns, as ``"class in ('water', 'forest') and area > 2"``; OGR's SQL for the formats that
+        GDAL reads.
+    x, y
+        Columns with the points' coordinates, where the table has no geometries.
+    crs
+        CRS of the geometries, in place of the source's own.
+    geometry
+        ``none``; ``lonlat``: the features ``longitude`` and ``latitude`` of points; ``wkb`` or ``geojson``: the
+        feature ``geometry``. None: what the function takes by default.
+    feature_kinds
+        ``float``: numbers as float lists. ``native``: whole numbers and booleans as int64 lists.
+    compressor
+        ``fast``: gzip members that inflate in parallel. ``ee``: the very bytes Earth Engine writes.
+    overwrite
+        Replace an output that exists.
+    workers
+        Threads; None: as many as there are cores, up to 4. The bytes don't depend on it.
+    """
+
+    selectors: str | Sequence[str] | None = None
+    layer: str | None = None
+    where: str | None = None
+    x: str | None = None
+    y: str | None = None
+    crs: str | None = None
+    geometry: GeometryMode | None = None
+    feature_kinds: FeatureKinds = "float"
+    compressor: TableCompressor = "fast"
+    overwrite: bool = False
+    workers: int | None = None
+
+    @staticmethod
+    def checked(**given: Unpack[TableKeywords]) -> TableOptions:
+        """The options from keywords.
+
+        Raises
+        ------
+        UsageError
+            A choice that there isn't; the nearest one is named.
+
+        >>> TableOptions.checked(where="class = 3").compressor
+        'fast'
+        """
+        geometry = given.get("geometry")
+        return TableOptions(
+            selectors=given.get("selectors"),
+            layer=given.get("layer"),
+            where=given.get("where"),
+            x=given.get("x"),
+            y=given.get("y"),
+            crs=given.get("crs"),
+            geometry=None if geometry is None else checked_choice("geometry", geometry, get_args(GeometryMode)),
+            feature_kinds=checked_choice("feature_kinds", given.get("feature_kinds", "float"), get_args(FeatureKinds)),
+            compressor=checked_choice("compressor", given.get("compressor", "fast"), get_args(TableCompressor)),
+            overwrite=given.get("overwrite", False),
+            workers=given.get("workers"),
+        )
