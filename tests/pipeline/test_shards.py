@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geotfr.pipeline.export.encode import EncodeCounts, Encoded
+from geotfr.pipeline.export.encode import Encoded
+from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.shards import CHUNK_BYTES, ShardCutter, ShardWriter
 from geotfr.records.gzip import codec
 from geotfr.storage import OutputSet

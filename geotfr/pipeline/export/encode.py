@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from geotfr.errors import InputError
-from geotfr.patches.cut import count_inexact, fill_masked, runs
+from geotfr.patches.cut import runs
+from geotfr.pipeline.export.fill import LIST_DTYPE, EncodeCounts, count_overwritten, fill_channel, fill_feature
 from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
 from geotfr.records.pieces import ListColumn, example_records, sequence_records
 from geotfr.records.varints import pack_varints, varint
@@ -26,40 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.patches import PatchLayout
-    from geotfr.patches.cut import Run, Strip
+    from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
 
-__all__ = ["EncodeCounts", "Encoded", "Encoder", "Unit", "make_encoder"]
+__all__ = ["Encoded", "Encoder", "Unit", "make_encoder"]
 
 UNIT_BYTES = 2**20
-_INT64_MAX = 2**63 - 1
 # The longest varint: negative numbers take ten bytes.
 _LONGEST_VARINT = 10
-
-
-@dataclass(slots=True)
-class EncodeCounts:
-    """What encoding met, patch cores only.
-
-    Attributes
-    ----------
-    inexact
-        Integers that float32 can't hold exactly.
-    infinite
-        float64 values that became infinite.
-    overwritten
-        Samples that are valid in their band, but masked with their pixel.
-    """
-
-    inexact: int = 0
-    infinite: int = 0
-    overwritten: int = 0
-
-    def add(self, other: EncodeCounts) -> None:
-        """Count ``other`` in."""
-        self.inexact += other.inexact
-        self.infinite += other.infinite
-        self.overwritten += other.overwritten
 
 
 @dataclass(slots=True)
@@ -222,8 +196,8 @@ class _EvenEncoder:
             done += run.count
             for number, feature in enumerate(self._features):
                 values = layout.values(part, number).reshape(run.count, len(feature.planes), *self._block)
-                _fill_feature(strip, run, feature, values, range(self._block[0]), counts)
-            _count_overwritten(strip, run, counts)
+                fill_feature(strip, run, feature, values, range(self._block[0]), counts)
+            count_overwritten(strip, run, counts)
         if index is not None:
             layout.values(records, len(self._features))[:] = index
         layout.seal(records)
@@ -267,15 +241,15 @@ class _VarintEncoder:
         counts = EncodeCounts()
         columns = []
         for feature, length in zip(self._features, self._lengths, strict=True):
-            values = np.empty((len(unit.positions), length), _DTYPE[feature.kind])
+            values = np.empty((len(unit.positions), length), LIST_DTYPE[feature.kind])
             done = 0
             for run in runs(unit.positions, len(strip.columns)):
                 part = values[done : done + run.count].reshape(run.count, len(feature.planes), *self._block)
                 done += run.count
-                _fill_feature(strip, run, feature, part, range(self._block[0]), counts)
+                fill_feature(strip, run, feature, part, range(self._block[0]), counts)
             columns.append(_column(feature.name, feature.kind, values))
         for run in runs(unit.positions, len(strip.columns)):
-            _count_overwritten(strip, run, counts)
+            count_overwritten(strip, run, counts)
         if self._index_name:
             columns.append(_column(self._index_name, Kind.INT64, strip.numbers(unit.positions)[:, np.newaxis]))
         data, ends = example_records(columns)
@@ -349,7 +323,7 @@ class _SequenceEncoder:
             for feature in self._features:
                 steps = []
                 for channel in range(len(feature.planes)):
-                    values = np.empty(shape, _DTYPE[feature.kind])
+                    values = np.empty(shape, LIST_DTYPE[feature.kind])
                     self._fill(strip, unit, feature, channel, values, counts)
                     steps.append(_column(feature.name, feature.kind, values.reshape(count, 1)))
                 if feature.depth is None:
@@ -360,7 +334,7 @@ class _SequenceEncoder:
             encoded = Encoded(data, ends, patches, counts)
         for run in runs(unit.positions, len(strip.columns)):
             if is_last:
-                _count_overwritten(strip, run, counts)
+                count_overwritten(strip, run, counts)
         return encoded
 
     @staticmethod
@@ -371,108 +345,11 @@ class _SequenceEncoder:
         for run in runs(unit.positions, len(strip.columns)):
             part = values[done : done + run.count]
             done += run.count
-            _fill_channel(strip, run, feature, channel, part, unit.rows, counts)
+            fill_channel(strip, run, feature, channel, part, unit.rows, counts)
 
     def recycle(self, encoded: Encoded) -> None:
         if encoded.buffer is not None:
             self._buffers.give(encoded.buffer)
-
-
-_DTYPE: dict[str, np.dtype[Any]] = {
-    "bytes": np.dtype(np.uint8),
-    "int64": np.dtype(np.int64),
-    "float": np.dtype(np.float32),
-}
-
-
-def _fill_feature(
-    strip: Strip, run: Run, feature: FeatureSpec, values: NDArray[Any], rows: range, counts: EncodeCounts
-) -> None:
-    """Write a feature of the patches of ``run`` into ``values`` ``(patch, channel, row, col)``."""
-    for channel in range(len(feature.planes)):
-        _fill_channel(strip, run, feature, channel, values[:, channel], rows, counts)
-
-
-def _fill_channel(
-    strip: Strip,
-    run: Run,
-    feature: FeatureSpec,
-    channel: int,
-    values: NDArray[Any],
-    rows: range,
-    counts: EncodeCounts,
-) -> None:
-    """Write one channel of the patches of ``run`` into ``values`` ``(patch, row, col)``: cast, count, fill."""
-    plane, fill = feature.planes[channel], feature.fills[channel]
-    if plane is None:
-        values[...] = _as_written(fill, values.dtype)
-        return
-    pixels = strip.blocks(strip.planes[plane], run)[:, rows.start : rows.stop]
-    mask = strip.plane_valid[plane]
-    valid = None if mask is None else strip.blocks(mask, run)[:, rows.start : rows.stop]
-    if values.dtype.kind == "i" and pixels.dtype == np.uint64:
-        _check_int64(strip, run, feature, pixels, valid)
-    if values.dtype.kind == "f" and pixels.dtype.itemsize > 2 and pixels.dtype != np.float32:
-        # float64 beyond float32 becomes infinite; that is counted and told, not warned of here.
-        with np.errstate(over="ignore", invalid="ignore"):
-            values[...] = pixels
-        _count_narrowed(strip, pixels, values, valid, rows, counts)
-    else:
-        values[...] = pixels
-    if valid is not None:
-        fill_masked(values, valid, _as_written(fill, values.dtype))
-
-
-def _as_written(fill: float, dtype: np.dtype[Any]) -> float:
-    """A fill as the list holds it; one beyond float32 becomes infinite, as pixels do."""
-    if dtype.kind != "f":
-        # uint64 fills beyond int64 can't be written; the largest that can stands for them.
-        return min(int(fill), _INT64_MAX)
-    with np.errstate(over="ignore"):
-        return float(np.float32(fill))
-
-
-def _count_narrowed(
-    strip: Strip,
-    pixels: NDArray[Any],
-    values: NDArray[Any],
-    valid: NDArray[np.bool_] | None,
-    rows: range,
-    counts: EncodeCounts,
-) -> None:
-    """Count what float32 can't hold, patch cores only: margins would count a pixel several times."""
-    (margin_y, margin_x), (height, width) = strip.layout.margin_yx, strip.layout.patch_yx
-    lines = slice(max(margin_y - rows.start, 0), max(margin_y + height - rows.start, 0))
-    core = (slice(None), lines, slice(margin_x, margin_x + width))
-    inexact, infinite = count_inexact(pixels[core], values[core], None if valid is None else valid[core])
-    counts.inexact += inexact
-    counts.infinite += infinite
-
-
-def _check_int64(
-    strip: Strip, run: Run, feature: FeatureSpec, pixels: NDArray[Any], valid: NDArray[np.bool_] | None
-) -> None:
-    bad = pixels > _INT64_MAX
-    if valid is not None:
-        bad &= valid
-    if bad.any():
-        patch = int(np.flatnonzero(bad.any(axis=(1, 2)))[0])
-        number = (strip.rows.start + run.row) * strip.layout.columns + strip.columns.start + run.column + patch
-        raise InputError(
-            f"band {feature.name!r}, patch {number}: {pixels[bad][0]} is beyond {_INT64_MAX}, the largest that an"
-            " int64 list holds; use --feature-kinds float, or mask it with --nodata"
-        )
-
-
-def _count_overwritten(strip: Strip, run: Run, counts: EncodeCounts) -> None:
-    """Count the samples that are valid in their band, but masked because their pixel is masked in another."""
-    if strip.valid is None or not strip.own_valid:
-        return
-    valid = strip.cores(strip.valid, run)
-    masked = valid.size - int(np.count_nonzero(valid))
-    if masked:
-        for own in strip.own_valid:
-            counts.overwritten += masked - (valid.size - int(np.count_nonzero(strip.cores(own, run))))
 
 
 def _column(name: str, kind: str, values: NDArray[Any]) -> ListColumn:

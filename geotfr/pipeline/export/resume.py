@@ -12,7 +12,8 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geotfr.pipeline.export.encode import EncodeCounts, Encoded
+from geotfr.pipeline.export.encode import Encoded
+from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.shards import WrittenShard
 
 if TYPE_CHECKING:

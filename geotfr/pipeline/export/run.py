@@ -12,20 +12,16 @@ import numpy as np
 
 from geotfr._version import __version__
 from geotfr.errors import MissingInputError, UsageError
-from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo, is_manifest, is_mixer
-from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
-from geotfr.patches import PatchLayout
-from geotfr.patches.features import BandSpec, feature_specs
-from geotfr.pipeline.export.encode import make_encoder
-from geotfr.pipeline.export.plan import ExportPlan, check_patches, plan_for
+from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo
+from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
+from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal, Tally, without_first
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
-from geotfr.pipeline.export.strips import StripReader
-from geotfr.pipeline.export.unreadable import UnreadableMasked
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.set_files import belongs_to, text_file
 from geotfr.pipeline.sizes import human_bytes
-from geotfr.records.gzip import codec, ee_bytes_promised
+from geotfr.records.gzip import ee_bytes_promised
 from geotfr.storage import OutputSet
 from geotfr.storage.atomic import check_output
 from geotfr.storage.space import check_space
@@ -33,21 +29,15 @@ from geotfr.storage.space import check_space
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    from geotfr.grid.region import Region
     from geotfr.options import Size
-    from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
     from geotfr.pipeline.export.encode import Encoded
-    from geotfr.pipeline.export.strips import PixelSource
+    from geotfr.pipeline.export.plan import ExportPlan
+    from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.pipeline.progress import Progress
-    from geotfr.rasters.source import RasterSource
     from geotfr.storage import AtomicFile
 
 __all__ = ["ExportResult", "export_image", "plan_export"]
-
-ON_READ_ERROR = ("error", "mask")
 
 # The most that deflate makes of a byte, with the overhead of gzip's members left out.
 _MOST_DEFLATED = 1032
@@ -147,8 +137,8 @@ def plan_export(
     """
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
-    with _open(sources, checked, threads) as source:
-        return _Job(source, checked, workers=threads, memory_limit=memory_limit).plan
+    with open_rasters(sources, checked, threads) as source:
+        return Prepared(source, checked, workers=threads, memory_limit=memory_limit).plan
 
 
 def export_image(
@@ -239,110 +229,26 @@ def export_image(
     started = time.perf_counter()
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
-    with _open(sources, checked, threads) as source:
-        job = _Job(source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error)
+    with open_rasters(sources, checked, threads) as source:
+        prepared = Prepared(source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error)
         if on_plan is not None:
-            on_plan(job.plan)
-        return job.run(os.fspath(prefix), overwrite=overwrite, resume=resume, progress=progress, started=started)
-
-
-def _open(sources: Any, options: ExportOptions, workers: int) -> RasterSource:
-    from geotfr.grid.export_grid import GridRequest
-    from geotfr.rasters.request import SourceRequest
-    from geotfr.rasters.source import open_export_source
-
-    # A tuple that begins with an array is one source in memory.
-    is_one = isinstance(sources, str | os.PathLike) or (isinstance(sources, tuple) and hasattr(sources[0], "shape"))
-    many = [sources] if is_one else list(sources)
-    return open_export_source(
-        [os.fspath(each) if isinstance(each, os.PathLike) else each for each in many],
-        SourceRequest(
-            bands=options.bands,
-            nodata=options.nodata,
-            allow_ungeoreferenced=options.allow_ungeoreferenced,
-            allow_drivers=("GTiff", *options.allow_drivers),
-            grid=GridRequest(
-                region=None if options.region is None else _region(options.region),
-                crs=options.crs,
-                crs_transform=options.crs_transform,
-                scale=options.scale,
-                dimensions=options.dimensions_xy,
-                clip_region=options.clip_region,
-            ),
-            resampling=options.resampling,
-            array_bands=options.array_bands,
-            masks=options.masks,
-            unscale=options.unscale,
-            complex_parts=options.complex_parts,
-            threads=workers,
-        ),
-    )
-
-
-def _region(text: str) -> Region:
-    from geotfr.grid.region import parse_region
-
-    return parse_region(text)
+            on_plan(prepared.plan)
+        return _Job(prepared).run(
+            os.fspath(prefix), overwrite=overwrite, resume=resume, progress=progress, started=started
+        )
 
 
 class _Job:
-    """One export: its plan, then its run."""
+    """One export: what is prepared, written."""
 
-    def __init__(
-        self,
-        source: RasterSource,
-        options: ExportOptions,
-        *,
-        workers: int,
-        memory_limit: Size | None,
-        on_read_error: str = "error",
-    ) -> None:
-        if on_read_error not in ON_READ_ERROR:
-            raise UsageError(f"on_read_error: found {on_read_error!r}; allowed are {' and '.join(ON_READ_ERROR)}")
-        self._source = source
-        self._options = options
-        self._unreadable = UnreadableMasked(source) if on_read_error == "mask" else None
-        layout = PatchLayout(
-            geobox=source.geobox,
-            patch_yx=options.patch_yx,
-            kernel_yx=options.kernel_yx,
-            pads_edge=options.edge == "pad",
-        )
-        check_patches(layout)
-        self._bands = tuple(
-            BandSpec(name=feature.name, planes=feature.planes, is_array=feature.is_array) for feature in source.features
-        )
-        dtypes = tuple(plane.dtype for plane in source.bands)
-        features = feature_specs(
-            self._bands,
-            dtypes,
-            tensor_depths=dict(options.tensor_depths),
-            collapse=options.collapse_bands,
-            feature_kinds=options.feature_kinds,
-            default_value=options.default_value,
-        )
-        _check_patch_index(options, features)
-        self._encoder = make_encoder(layout, features, sequences=options.sequence_data, patch_index=options.patch_index)
-        self._codec = codec(options.compressor)
-        self.plan = plan_for(
-            layout=layout,
-            features=features,
-            plane_dtypes=dtypes,
-            encoder=self._encoder,
-            has_mask=self._pixels.has_mask,
-            block_shape_yx=source.block_shape_yx,
-            block_bytes=source.block_bytes,
-            scratch_pixel_bytes=source.scratch_pixel_bytes,
-            max_shard_bytes=options.max_shard_bytes,
-            compresses=self._codec.packs,
-            workers=workers,
-            memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
-        )
-        """What will be written, and how."""
-
-    @property
-    def _pixels(self) -> PixelSource:
-        return self._unreadable or self._source
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._source = prepared.source
+        self._options = prepared.options
+        self._unreadable = prepared.unreadable
+        self._encoder = prepared.encoder
+        self._codec = prepared.codec
+        self.plan = prepared.plan
 
     def run(
         self, prefix: str, *, overwrite: bool, resume: bool, progress: bool | Progress, started: float
@@ -358,7 +264,7 @@ class _Job:
         outputs = OutputSet(
             names.folder,
             name=names.name,
-            belongs=_belongs(names),
+            belongs=belongs_to(names),
             overwrite=overwrite,
             make_folder=not names.name,
             resume=resume,
@@ -390,8 +296,8 @@ class _Job:
             mixer_name = None
             if options.masked_threshold == 1:
                 mixer_name = names.mixer(total=len(named))
-                files.append((mixer_name, _text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
-            files.append((names.manifest, _text_file(outputs, manifest.to_text())))
+                files.append((mixer_name, text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
+            files.append((names.manifest, text_file(outputs, manifest.to_text())))
             outputs.publish(files, incomplete_without=names.tellers)
         patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
         # Where all records are alike, the plan has told it.
@@ -485,11 +391,9 @@ class _Job:
                 cutter.add(without_first(encoded, known) if known else encoded)
 
             window = OrderedWindow(pool, commit, size=plan.workers + 1)
-            for strip in StripReader(
-                plan, self._pixels, self._bands, mask_mode=options.mask_mode, first_patch=journal.first_patch
-            ):
+            for strip in self._prepared.strips(first_patch=journal.first_patch):
                 journal.strip(strip.rows.start * plan.layout.columns + strip.columns.start)
-                for unit in encoder.units(_kept(strip, options.masked_threshold, tally)):
+                for unit in encoder.units(kept_positions(strip, options.masked_threshold, tally)):
                     window.submit(encoder.encode, strip, unit)
                 # The strip's buffer is used again: nothing may still be encoded from it.
                 window.drain()
@@ -538,51 +442,12 @@ class _Job:
         )
 
 
-def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) -> None:
-    if options.patch_index is None:
-        return
-    if options.sequence_data:
-        raise UsageError("patch_index: a record of sequence_data is a pixel, not a patch; leave one of them out")
-    if any(feature.name == options.patch_index for feature in features):
-        raise UsageError(f"patch_index: {options.patch_index!r} is a band's name too; give another")
-
-
 def _json_nodata(values: tuple[Any, ...]) -> float | int | str | None:
     """The first of a band's nodata values in a form that JSON has."""
     if not values:
         return None
     value = values[0].item() if hasattr(values[0], "item") else values[0]
     return value if isinstance(value, int) or np.isfinite(value) else str(value)
-
-
-def _kept(strip: Strip, threshold: float, tally: Tally) -> NDArray[np.int64]:
-    """Positions within the strip of the patches to write; the others' numbers go into the tally."""
-    tally.masked_pixels += int(strip.masked_counts.sum())
-    pixels = strip.layout.patch_yx[0] * strip.layout.patch_yx[1]
-    # A division rounds as the threshold's text did: a share that just meets it is kept.
-    is_kept = strip.masked_counts.ravel() / pixels <= threshold
-    if not is_kept.all():
-        tally.dropped += strip.numbers(np.flatnonzero(~is_kept)).tolist()
-    return np.flatnonzero(is_kept)
-
-
-def _text_file(outputs: OutputSet, text: str) -> AtomicFile:
-    file = outputs.create()
-    file.write(text.encode())
-    file.finish()
-    return file
-
-
-def _belongs(names: SetNames) -> Any:
-    """Whether a file of the folder belongs to the set; a JSON file by its content too, for users have others."""
-
-    def belongs(file_name: str) -> bool:
-        if not names.is_of_set(file_name):
-            return False
-        path = names.folder / file_name
-        return not file_name.endswith(".json") or is_mixer(path) or is_manifest(path)
-
-    return belongs
 
 
 def _identity(path: str) -> dict[str, Any]:

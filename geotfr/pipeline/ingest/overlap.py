@@ -7,7 +7,7 @@ the grid alone decides, so the result doesn't depend on how records are spread o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,16 +21,40 @@ if TYPE_CHECKING:
 
     from geotfr.options import IngestOptions
     from geotfr.pipeline.ingest.output_grid import OutputGrid
-    from geotfr.pipeline.ingest.predictions import PatchValues, PredictionBand, Predictions
+    from geotfr.pipeline.ingest.predictions import PatchValues, PredictionBand
     from geotfr.records.faults import ReadReport
 
-__all__ = ["BLEND_BUDGET_BYTES", "Cores", "PatchRun"]
+__all__ = ["BLEND_BUDGET_BYTES", "Cores", "PatchRun", "PatchSource"]
 
 BLEND_BUDGET_BYTES = 128 * 2**20
 """What the strips of a blend may take; a raster too wide for it is blended in several passes."""
 
 _CHUNK_BYTES = 1 << 20
 _MEANS = ("average", "linear", "cosine", "gaussian")
+
+
+class PatchSource(Protocol):
+    """Where patches come from: records, or a model as it runs.
+
+    Attributes
+    ----------
+    bands
+        The bands of the output, in order.
+    lost
+        Patches that should have come and didn't, after a whole pass.
+    patch_bytes
+        Bytes of a patch's values.
+    """
+
+    bands: tuple[PredictionBand, ...]
+    lost: int
+
+    @property
+    def patch_bytes(self) -> int: ...
+
+    def patches(self, report: ReadReport, columns: range) -> Iterator[PatchValues]:
+        """The patches in ascending order, those of the patch columns ``columns`` at least."""
+        ...
 
 
 @dataclass(slots=True)
@@ -58,7 +82,7 @@ class PatchRun:
 
 
 class Cores:
-    """The patches of a set of predictions, without margins.
+    """The patches of a source of predictions, without margins.
 
     Raises
     ------
@@ -66,7 +90,7 @@ class Cores:
         An overlap that means nothing for the features: class ids are never averaged, one band has no greatest one.
     """
 
-    def __init__(self, predictions: Predictions, grid: OutputGrid, options: IngestOptions) -> None:
+    def __init__(self, predictions: PatchSource, grid: OutputGrid, options: IngestOptions) -> None:
         self._predictions = predictions
         self._grid = grid
         self._overlap = options.overlap
@@ -104,11 +128,11 @@ class Cores:
 
     def runs(self, columns: range, report: ReadReport) -> Iterator[PatchRun]:
         """The patches of some patch columns, in ascending order."""
-        patches = self._predictions.patches(report)
         if self._overlap == "crop":
-            yield from self._cropped(patches, columns)
-        else:
-            yield from self._blended(patches, columns)
+            yield from self._cropped(self._predictions.patches(report, columns), columns)
+            return
+        laid = range(max(columns.start - self._reach, 0), min(columns.stop + self._reach, self._grid.columns))
+        yield from self._blended(self._predictions.patches(report, laid), columns, laid)
 
     def _cropped(self, batches: Iterator[PatchValues], columns: range) -> Iterator[PatchRun]:
         for patches in batches:
@@ -125,8 +149,7 @@ class Cores:
                     _record_words(path, record + start),
                 )
 
-    def _blended(self, batches: Iterator[PatchValues], kept: range) -> Iterator[PatchRun]:
-        laid = range(max(kept.start - self._reach, 0), min(kept.stop + self._reach, self._grid.columns))
+    def _blended(self, batches: Iterator[PatchValues], kept: range, laid: range) -> Iterator[PatchRun]:
         blenders = [
             Blender(
                 self._overlap,

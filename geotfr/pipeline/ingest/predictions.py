@@ -137,8 +137,12 @@ class Predictions:
         """Bytes of a patch's values."""
         return sum(_VALUE_BYTES[band.kind] * band.length for band in self.bands)
 
-    def patches(self, report: ReadReport) -> Iterator[PatchValues]:
-        """All patches in ascending order, checked: each feature as in the first record, as many as the mixer says."""
+    def patches(self, report: ReadReport, columns: range | None = None) -> Iterator[PatchValues]:
+        """All patches in ascending order, checked: each feature as in the first record, as many as the mixer says.
+
+        ``columns`` is for sources that can leave patches out; here all are read, for all are counted.
+        """
+        del columns
         if self._options.patch_index is not None:
             yield from self._indexed(report)
         elif self._pixels is not None:

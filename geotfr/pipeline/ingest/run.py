@@ -11,31 +11,20 @@ from typing import TYPE_CHECKING, Any, Unpack
 from geotfr.errors import UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
-from geotfr.pipeline.ingest.classes import read_classes
-from geotfr.pipeline.ingest.finish import Extremes, Finish, reduced_names
-from geotfr.pipeline.ingest.mosaic import MosaicWriter, plan_mosaic
+from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
-from geotfr.pipeline.ingest.overlap import Cores
-from geotfr.pipeline.ingest.pixel_type import PixelType, choose_pixel_type
 from geotfr.pipeline.ingest.predictions import Predictions
-from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples
 from geotfr.pipeline.ingest.source_mask import SourceMask
-from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
-from geotfr.records.faults import ReadReport
-from geotfr.storage import atomic_path
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from geotfr.grid import GeoBox
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import PairXY
     from geotfr.pipeline.progress import Progress
-    from geotfr.rasters.sink import GeoTiffSink
 
 __all__ = ["IngestResult", "ingest_predictions", "ingest_set"]
 
@@ -269,18 +258,27 @@ def ingest_set(
         check_output(path, overwrite=overwrite)
         if any(path.resolve() == other.resolve() for other in (*found.shards, found.mixer_path)):
             raise UsageError(f"{path}: the output is one of the inputs; give another path")
-    run = _Run(found, options, threads=threads)
+    grid = output_grid(found, options)
+    predictions = Predictions(found, options, grid)
+    run = MapWriter(
+        predictions,
+        grid,
+        options,
+        mask=SourceMask(options.mask_from, found, grid) if options.mask_from else None,
+        leaves_gaps=bool(found.dropped),
+        threads=threads,
+    )
     run.write(target, overwrite=overwrite, progress=progress)
     if preview is not None:
-        _write_preview(target, preview, overwrite=overwrite)
+        write_preview(target, preview, overwrite=overwrite)
     return IngestResult(
         output=target,
-        geobox=run.grid.geobox,
+        geobox=grid.geobox,
         bands=run.output.names,
         dtype=run.output.pixel.dtype.name,
         nodata=run.output.pixel.nodata,
-        patches=found.mixer.total_patches - len(found.dropped) - run.lost,
-        patches_lost=run.lost,
+        patches=found.mixer.total_patches - len(found.dropped) - predictions.lost,
+        patches_lost=predictions.lost,
         values_clamped=run.clamped,
         shards=found.shards,
         size_bytes=target.stat().st_size,
@@ -306,157 +304,3 @@ def _found(
     if patch_dimensions is not None:
         raise UsageError("patch_dimensions: the mixer tells the patches; only --grid needs them")
     return find_predictions(mixer, shards, shard_order=options.shard_order)
-
-
-class _Run:
-    """One ingest: what the first record tells, then every record to its place."""
-
-    def __init__(self, found: PredictionSet, options: IngestOptions, *, threads: int) -> None:
-        self._options = options
-        self.grid = output_grid(found, options)
-        self._predictions = Predictions(found, options, self.grid)
-        self._cores = Cores(self._predictions, self.grid, options)
-        names = reduced_names([band.name for band in self._cores.bands], options)
-        classes = read_classes(options.classes) if options.classes else ()
-        self._class_values = frozenset(each.value for each in classes) if classes else None
-        self._mask = SourceMask(options.mask_from, found, self.grid) if options.mask_from else None
-        self.report = ReadReport()
-        pixel = choose_pixel_type(
-            self._cores.dtype,
-            len(self._cores.bands),
-            options,
-            leaves_gaps=self._mask is not None or bool(found.dropped),
-            scan=self._scan,
-        )
-        self._finish = self._finishing(pixel)
-        self.output = RasterOutput(
-            geobox=self.grid.geobox, names=names, pixel=pixel, options=options, classes=classes, threads=threads
-        )
-        self._plan = plan_mosaic(
-            self.grid,
-            pixel_bytes=pixel.dtype.itemsize * self._planes,
-            tile_yx=_tile_of(options.creation_options),
-            most_columns=self._cores.most_columns,
-        )
-
-    @property
-    def lost(self) -> int:
-        """Patches without a record."""
-        return self._predictions.lost
-
-    @property
-    def clamped(self) -> int:
-        """Values outside the type's range, moved to its end."""
-        return self._finish.clamped
-
-    def write(self, target: Path, *, overwrite: bool, progress: bool | Progress) -> None:
-        """Write the raster under a temporary name, compare it, and give it its name."""
-        from geotfr.rasters.safe_open import raster_env
-
-        with self.output.written(target, overwrite=overwrite) as (base, temporary), raster_env():
-            samples = Samples.of(self._plan.rows * -(-self._plan.columns // self._plan.group))
-            with self.output.sink(base, self._plan.tile_yx) as sink:
-                self._write_pixels(sink, samples, progress)
-            self.output.assemble(base, temporary, self._plan.tile_yx)
-            self.output.check(temporary, samples.kept)
-        if self._mask is not None:
-            self._mask.close()
-
-    def notes(self) -> list[str]:
-        """Harmless surprises, one line each."""
-        return [*self.report.notes, *filter(None, [self.output.pixel.note])]
-
-    def warnings(self) -> list[str]:
-        """What a user should know, one line each."""
-        found = list(self.report.warnings)
-        finish, pixel = self._finish, self.output.pixel
-        if finish.rounded:
-            found.append(f"{finish.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
-        if finish.clamped:
-            found.append(f"{finish.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
-        if finish.equal_nodata:
-            found.append(
-                f"{finish.equal_nodata:,} predictions are {pixel.nodata}, the nodata value; give another --nodata"
-            )
-        if self.lost:
-            first = self.report.faults[0] if self.report.faults else ""
-            found.append(f"{self.lost:,} patches are lost and filled; the first fault: {first}")
-        return found
-
-    @property
-    def _planes(self) -> int:
-        """Bands, and the mask if it is one of the planes."""
-        return len(self.output.names) + self.output.pixel.has_mask
-
-    def _finishing(self, pixel: PixelType) -> Finish:
-        return Finish(
-            self._options,
-            dtype=pixel.dtype,
-            nodata=pixel.nodata,
-            mask=self._mask,
-            has_mask_plane=pixel.has_mask,
-            classes=self._class_values,
-        )
-
-    def _scan(self) -> Extremes:
-        """The extremes of all whole numbers, by a pass over the records."""
-        extremes = Extremes()
-        finish = self._finishing(PixelType(dtype=self._cores.dtype, nodata=self._options.nodata))
-        for run in self._cores.runs(range(self.grid.columns), ReadReport()):
-            for value, valid in zip(*finish.reduced(run), strict=True):
-                extremes.add(value, valid)
-        return extremes
-
-    def _write_pixels(self, sink: GeoTiffSink, samples: Samples, progress: bool | Progress) -> None:
-        pixel, bands = self.output.pixel, len(self.output.names)
-        rows_px, cols_px = self.grid.geobox.shape_yx
-        statistics = BandStatistics(bands, pixel.nodata) if self._options.statistics else None
-
-        def write(row: int, col: int, planes: NDArray[Any]) -> None:
-            # A padded edge reaches beyond the raster.
-            inside = planes[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
-            if not inside.size:
-                return
-            data, valid = inside[:bands], inside[-1] != 0 if pixel.has_mask else None
-            sink.write(row, col, data)
-            if valid is not None:
-                sink.write_mask(row, col, valid)
-            samples.keep(row, col, data)
-            if statistics is not None:
-                statistics.add(data, valid)
-
-        total = self.grid.rows * self.grid.columns
-        with progress_bar(progress, total_patches=total, what="ingest") as report:
-            for columns in self._plan.passes:
-                writer = MosaicWriter(
-                    self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=self._finish.fill, write=write
-                )
-                self._place_all(writer, columns, report)
-                writer.finish()
-        if statistics is not None:
-            sink.tag_bands(statistics.tags())
-
-    def _place_all(self, writer: MosaicWriter, columns: range, progress: Progress) -> None:
-        """Every patch to its place; faults are reported by the first pass alone."""
-        size = self._predictions.patch_bytes
-        for run in self._cores.runs(columns, self.report if columns.start == 0 else ReadReport()):
-            values, valid = self._finish.reduced(run)
-            for which, planes in writer.places(run.row * self.grid.columns + run.column, len(run)):
-                self._finish.place(run, which, planes, values, valid)
-            progress(len(run), len(run) * size)
-
-
-def _write_preview(raster: Path, picture: Path, *, overwrite: bool) -> None:
-    from geotfr.rasters.quicklook import write_quicklook
-    from geotfr.rasters.safe_open import raster_env
-
-    with atomic_path(picture, overwrite=overwrite) as temporary, raster_env():
-        write_quicklook(raster, temporary)
-
-
-def _tile_of(creation_options: Iterable[tuple[str, str]]) -> tuple[int | None, int | None]:
-    """(rows, columns) of the tile that the creation options ask for."""
-    wanted: dict[str, int | None] = {}
-    for name, value in creation_options:
-        wanted[name] = int(value) if value.isdecimal() and int(value) > 0 and int(value) % 16 == 0 else None
-    return wanted.get("BLOCKYSIZE"), wanted.get("BLOCKXSIZE")

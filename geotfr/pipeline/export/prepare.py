@@ -1,0 +1,172 @@
+"""What comes before an export's first pixel: the sources opened, the features named, the plan made."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import UsageError
+from geotfr.options import parse_size
+from geotfr.patches import PatchLayout
+from geotfr.patches.features import BandSpec, feature_specs
+from geotfr.pipeline.export.encode import make_encoder
+from geotfr.pipeline.export.plan import check_patches, plan_for
+from geotfr.pipeline.export.strips import StripReader
+from geotfr.pipeline.export.unreadable import UnreadableMasked
+from geotfr.records.gzip import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.grid.region import Region
+    from geotfr.options import ExportOptions, Size
+    from geotfr.patches.cut import Strip
+    from geotfr.patches.features import FeatureSpec
+    from geotfr.pipeline.export.resume import Tally
+    from geotfr.pipeline.export.strips import PixelSource
+    from geotfr.rasters.source import RasterSource
+
+__all__ = ["ON_READ_ERROR", "Prepared", "kept_positions", "open_rasters"]
+
+ON_READ_ERROR = ("error", "mask")
+
+
+def open_rasters(sources: Any, options: ExportOptions, workers: int) -> RasterSource:
+    """One raster or several, paths or in memory, as the options want them on the export's grid."""
+    from geotfr.grid.export_grid import GridRequest
+    from geotfr.rasters.request import SourceRequest
+    from geotfr.rasters.source import open_export_source
+
+    # A tuple that begins with an array is one source in memory.
+    is_one = isinstance(sources, str | os.PathLike) or (isinstance(sources, tuple) and hasattr(sources[0], "shape"))
+    many = [sources] if is_one else list(sources)
+    return open_export_source(
+        [os.fspath(each) if isinstance(each, os.PathLike) else each for each in many],
+        SourceRequest(
+            bands=options.bands,
+            nodata=options.nodata,
+            allow_ungeoreferenced=options.allow_ungeoreferenced,
+            allow_drivers=("GTiff", *options.allow_drivers),
+            grid=GridRequest(
+                region=None if options.region is None else _region(options.region),
+                crs=options.crs,
+                crs_transform=options.crs_transform,
+                scale=options.scale,
+                dimensions=options.dimensions_xy,
+                clip_region=options.clip_region,
+            ),
+            resampling=options.resampling,
+            array_bands=options.array_bands,
+            masks=options.masks,
+            unscale=options.unscale,
+            complex_parts=options.complex_parts,
+            threads=workers,
+        ),
+    )
+
+
+def _region(text: str) -> Region:
+    from geotfr.grid.region import parse_region
+
+    return parse_region(text)
+
+
+class Prepared:
+    """Sources and options brought together.
+
+    Attributes
+    ----------
+    source, options
+        What it was made of.
+    unreadable
+        Masks what can't be read, if that is wanted.
+    encoder, codec
+        How records are made and packed.
+    plan
+        What will be written, and how.
+    """
+
+    def __init__(
+        self,
+        source: RasterSource,
+        options: ExportOptions,
+        *,
+        workers: int,
+        memory_limit: Size | None,
+        on_read_error: str = "error",
+    ) -> None:
+        if on_read_error not in ON_READ_ERROR:
+            raise UsageError(f"on_read_error: found {on_read_error!r}; allowed are {' and '.join(ON_READ_ERROR)}")
+        self.source = source
+        self.options = options
+        self.unreadable = UnreadableMasked(source) if on_read_error == "mask" else None
+        layout = PatchLayout(
+            geobox=source.geobox,
+            patch_yx=options.patch_yx,
+            kernel_yx=options.kernel_yx,
+            pads_edge=options.edge == "pad",
+        )
+        check_patches(layout)
+        self._bands = tuple(
+            BandSpec(name=feature.name, planes=feature.planes, is_array=feature.is_array) for feature in source.features
+        )
+        dtypes = tuple(plane.dtype for plane in source.bands)
+        features = feature_specs(
+            self._bands,
+            dtypes,
+            tensor_depths=dict(options.tensor_depths),
+            collapse=options.collapse_bands,
+            feature_kinds=options.feature_kinds,
+            default_value=options.default_value,
+        )
+        _check_patch_index(options, features)
+        self.encoder = make_encoder(layout, features, sequences=options.sequence_data, patch_index=options.patch_index)
+        self.codec = codec(options.compressor)
+        self.plan = plan_for(
+            layout=layout,
+            features=features,
+            plane_dtypes=dtypes,
+            encoder=self.encoder,
+            has_mask=self._pixels.has_mask,
+            block_shape_yx=source.block_shape_yx,
+            block_bytes=source.block_bytes,
+            scratch_pixel_bytes=source.scratch_pixel_bytes,
+            max_shard_bytes=options.max_shard_bytes,
+            compresses=self.codec.packs,
+            workers=workers,
+            memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
+        )
+
+    @property
+    def _pixels(self) -> PixelSource:
+        return self.unreadable or self.source
+
+    def strips(self, *, first_patch: int = 0) -> StripReader:
+        """The strips of the plan from ``first_patch`` on."""
+        return StripReader(
+            self.plan, self._pixels, self._bands, mask_mode=self.options.mask_mode, first_patch=first_patch
+        )
+
+
+def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) -> None:
+    if options.patch_index is None:
+        return
+    if options.sequence_data:
+        raise UsageError("patch_index: a record of sequence_data is a pixel, not a patch; leave one of them out")
+    if any(feature.name == options.patch_index for feature in features):
+        raise UsageError(f"patch_index: {options.patch_index!r} is a band's name too; give another")
+
+
+def kept_positions(strip: Strip, threshold: float, tally: Tally) -> NDArray[np.int64]:
+    """Positions within the strip of the patches to write; the others' numbers go into the tally."""
+    tally.masked_pixels += int(strip.masked_counts.sum())
+    pixels = strip.layout.patch_yx[0] * strip.layout.patch_yx[1]
+    # A division rounds as the threshold's text did: a share that just meets it is kept.
+    is_kept = strip.masked_counts.ravel() / pixels <= threshold
+    if not is_kept.all():
+        tally.dropped += strip.numbers(np.flatnonzero(~is_kept)).tolist()
+    return np.flatnonzero(is_kept)

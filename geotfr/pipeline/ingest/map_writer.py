@@ -1,0 +1,225 @@
+"""From patches to a raster: reduced, placed, written tile by tile, compared, and given its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import UsageError
+from geotfr.pipeline.ingest.classes import read_classes
+from geotfr.pipeline.ingest.finish import Extremes, Finish, reduced_names
+from geotfr.pipeline.ingest.mosaic import MosaicWriter, plan_mosaic
+from geotfr.pipeline.ingest.overlap import Cores
+from geotfr.pipeline.ingest.pixel_type import PixelType, choose_pixel_type
+from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples
+from geotfr.pipeline.progress import progress_bar
+from geotfr.records.faults import ReadReport
+from geotfr.storage import atomic_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from geotfr.options import IngestOptions
+    from geotfr.pipeline.ingest.output_grid import OutputGrid
+    from geotfr.pipeline.ingest.overlap import PatchSource
+    from geotfr.pipeline.ingest.source_mask import SourceMask
+    from geotfr.pipeline.progress import Progress
+    from geotfr.rasters.sink import GeoTiffSink
+
+__all__ = ["MapWriter", "write_preview"]
+
+
+class MapWriter:
+    """Writes patches as they come, each to its place.
+
+    Parameters
+    ----------
+    patches
+        What is read; its bands are known.
+    grid
+        Where the patches lie.
+    options
+        How they become pixels.
+    mask
+        Where the source is masked, or None.
+    leaves_gaps
+        Whether some patches never come.
+    threads
+        Threads that compress.
+    can_scan
+        Whether the patches may be read once more to choose a type or a nodata value.
+
+    Raises
+    ------
+    UsageError
+        Options that can't be for these bands.
+    """
+
+    def __init__(
+        self,
+        patches: PatchSource,
+        grid: OutputGrid,
+        options: IngestOptions,
+        *,
+        mask: SourceMask | None,
+        leaves_gaps: bool,
+        threads: int,
+        can_scan: bool = True,
+    ) -> None:
+        self._options = options
+        self._grid = grid
+        self._patches = patches
+        self._cores = Cores(patches, grid, options)
+        names = reduced_names([band.name for band in self._cores.bands], options)
+        classes = read_classes(options.classes) if options.classes else ()
+        self._class_values = frozenset(each.value for each in classes) if classes else None
+        self._mask = mask
+        self.report = ReadReport()
+        pixel = choose_pixel_type(
+            self._cores.dtype,
+            len(self._cores.bands),
+            options,
+            leaves_gaps=mask is not None or leaves_gaps,
+            scan=self._scan if can_scan else self._unknown,
+        )
+        self._finish = self._finishing(pixel)
+        self.output = RasterOutput(
+            geobox=self._grid.geobox, names=names, pixel=pixel, options=options, classes=classes, threads=threads
+        )
+        self._plan = plan_mosaic(
+            self._grid,
+            pixel_bytes=pixel.dtype.itemsize * self._planes,
+            tile_yx=_tile_of(options.creation_options),
+            most_columns=self._cores.most_columns,
+        )
+
+    @property
+    def clamped(self) -> int:
+        """Values outside the type's range, moved to its end."""
+        return self._finish.clamped
+
+    def write(self, target: Path, *, overwrite: bool, progress: bool | Progress) -> None:
+        """Write the raster under a temporary name, compare it, and give it its name."""
+        from geotfr.rasters.safe_open import raster_env
+
+        with self.output.written(target, overwrite=overwrite) as (base, temporary), raster_env():
+            samples = Samples.of(self._plan.rows * -(-self._plan.columns // self._plan.group))
+            with self.output.sink(base, self._plan.tile_yx) as sink:
+                self._write_pixels(sink, samples, progress)
+            self.output.assemble(base, temporary, self._plan.tile_yx)
+            self.output.check(temporary, samples.kept)
+        if self._mask is not None:
+            self._mask.close()
+
+    def notes(self) -> list[str]:
+        """Harmless surprises, one line each."""
+        return [*self.report.notes, *filter(None, [self.output.pixel.note])]
+
+    def warnings(self) -> list[str]:
+        """What a user should know, one line each."""
+        found = list(self.report.warnings)
+        finish, pixel = self._finish, self.output.pixel
+        if finish.rounded:
+            found.append(f"{finish.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
+        if finish.clamped:
+            found.append(f"{finish.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
+        if finish.equal_nodata:
+            found.append(
+                f"{finish.equal_nodata:,} predictions are {pixel.nodata}, the nodata value; give another --nodata"
+            )
+        if self._patches.lost:
+            first = self.report.faults[0] if self.report.faults else ""
+            found.append(f"{self._patches.lost:,} patches are lost and filled; the first fault: {first}")
+        return found
+
+    @property
+    def _planes(self) -> int:
+        """Bands, and the mask if it is one of the planes."""
+        return len(self.output.names) + self.output.pixel.has_mask
+
+    def _finishing(self, pixel: PixelType) -> Finish:
+        return Finish(
+            self._options,
+            dtype=pixel.dtype,
+            nodata=pixel.nodata,
+            mask=self._mask,
+            has_mask_plane=pixel.has_mask,
+            classes=self._class_values,
+        )
+
+    def _scan(self) -> Extremes:
+        """The extremes of all whole numbers, by a pass over the records."""
+        extremes = Extremes()
+        finish = self._finishing(PixelType(dtype=self._cores.dtype, nodata=self._options.nodata))
+        for run in self._cores.runs(range(self._grid.columns), ReadReport()):
+            for value, valid in zip(*finish.reduced(run), strict=True):
+                extremes.add(value, valid)
+        return extremes
+
+    def _unknown(self) -> Extremes:
+        """Where nothing is known before all is written: any value may occur."""
+        if self._options.dtype == "auto":
+            raise UsageError("dtype: auto takes a pass over all predictions before the first is written; name the type")
+        limits = np.iinfo(self._cores.dtype)
+        extremes = Extremes()
+        extremes.low, extremes.high = int(limits.min), int(limits.max)
+        return extremes
+
+    def _write_pixels(self, sink: GeoTiffSink, samples: Samples, progress: bool | Progress) -> None:
+        pixel, bands = self.output.pixel, len(self.output.names)
+        rows_px, cols_px = self._grid.geobox.shape_yx
+        statistics = BandStatistics(bands, pixel.nodata) if self._options.statistics else None
+
+        def write(row: int, col: int, planes: NDArray[Any]) -> None:
+            # A padded edge reaches beyond the raster.
+            inside = planes[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
+            if not inside.size:
+                return
+            data, valid = inside[:bands], inside[-1] != 0 if pixel.has_mask else None
+            sink.write(row, col, data)
+            if valid is not None:
+                sink.write_mask(row, col, valid)
+            samples.keep(row, col, data)
+            if statistics is not None:
+                statistics.add(data, valid)
+
+        total = self._grid.rows * self._grid.columns
+        with progress_bar(progress, total_patches=total, what="ingest") as report:
+            for columns in self._plan.passes:
+                writer = MosaicWriter(
+                    self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=self._finish.fill, write=write
+                )
+                self._place_all(writer, columns, report)
+                writer.finish()
+        if statistics is not None:
+            sink.tag_bands(statistics.tags())
+
+    def _place_all(self, writer: MosaicWriter, columns: range, progress: Progress) -> None:
+        """Every patch to its place; faults are reported by the first pass alone."""
+        size = self._patches.patch_bytes
+        for run in self._cores.runs(columns, self.report if columns.start == 0 else ReadReport()):
+            values, valid = self._finish.reduced(run)
+            for which, planes in writer.places(run.row * self._grid.columns + run.column, len(run)):
+                self._finish.place(run, which, planes, values, valid)
+            progress(len(run), len(run) * size)
+
+
+def write_preview(raster: Path, picture: Path, *, overwrite: bool) -> None:
+    """Write a picture of ``raster``, at most 1024 pixels wide and high, as the PNG ``picture``."""
+    from geotfr.rasters.quicklook import write_quicklook
+    from geotfr.rasters.safe_open import raster_env
+
+    with atomic_path(picture, overwrite=overwrite) as temporary, raster_env():
+        write_quicklook(raster, temporary)
+
+
+def _tile_of(creation_options: Iterable[tuple[str, str]]) -> tuple[int | None, int | None]:
+    """(rows, columns) of the tile that the creation options ask for."""
+    wanted: dict[str, int | None] = {}
+    for name, value in creation_options:
+        wanted[name] = int(value) if value.isdecimal() and int(value) > 0 and int(value) % 16 == 0 else None
+    return wanted.get("BLOCKYSIZE"), wanted.get("BLOCKXSIZE")
