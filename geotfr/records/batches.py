@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.errors import GeotfrError
-    from geotfr.records.bytestream import ByteStream
     from geotfr.records.columns import FeatureValues
+    from geotfr.records.crc import RowCrc
     from geotfr.records.faults import ReadReport
-    from geotfr.records.framing import BadRecord, Block, RecordBlocks
+    from geotfr.records.framing import BadRecord, Block
     from geotfr.records.wire import FeaturePlace
 
 __all__ = ["SMALL_RECORD_BYTES", "BatchDecoder", "FeatureBatch"]
@@ -78,20 +78,46 @@ class FeatureBatch:
         return {key: shape_of(values) for key, values in self.features.items()}
 
 
+class RecordSource(Protocol):
+    """What a batch's records are read from."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+
+    def member_at(self, position: int) -> int | None:
+        """Number of the gzip member that holds uncompressed byte ``position``; None for other files."""
+
+
 class BatchDecoder:
-    """Turns the blocks of one file into batches; remembers the layouts it has seen."""
+    """Turns the blocks of one file into batches; remembers the layouts it has seen.
+
+    Parameters
+    ----------
+    source
+        Where the blocks come from, for errors.
+    templates
+        Framed size -> checksum of payloads of that size, see :class:`geotfr.records.framing.RecordBlocks`; filled
+        here.
+    names
+        The features wanted; None is all.
+    growth_limit
+        What the values of a record may take in memory.
+    on_bad_record
+        ``error`` raises for a payload that is no Example; else it goes into ``report``.
+    """
 
     def __init__(
         self,
-        stream: ByteStream,
-        blocks: RecordBlocks,
+        source: RecordSource,
+        templates: dict[int, RowCrc],
         names: Collection[str] | None,
         growth_limit: int,
         on_bad_record: BadRecord,
         report: ReadReport,
     ) -> None:
-        self._stream = stream
-        self._blocks = blocks
+        self._source = source
+        self._templates = templates
         self._names = names
         self._growth_limit = growth_limit
         self._policy = on_bad_record
@@ -130,9 +156,9 @@ class BatchDecoder:
         """Rows ``first`` to ``stop`` of ``columns``; record ``start`` of ``block`` is the first of them."""
         whole = first == 0 and stop == len(columns.index)
         return FeatureBatch(
-            path=self._stream.path,
-            records=np.arange(block.first + start, block.first + start + stop - first, dtype=np.int64),
-            offsets=block.starts[start : start + stop - first] + block.offset,
+            path=self._source.path,
+            records=block.numbers(start, start + stop - first),
+            offsets=block.positions(start, start + stop - first),
             features=columns.features
             if whole
             else {key: None if v is None else v[first:stop] for key, v in columns.features.items()},
@@ -199,12 +225,12 @@ class BatchDecoder:
             # A file whose records are all different gains nothing from what was learned.
             self._kept = 0
             self._layouts.clear()
-            self._blocks.templates.clear()
+            self._templates.clear()
             return layout
         if not layouts and len(rows) >= WORTH_A_TEMPLATE:
             crc = layout.row_crc(rows[0])
             if crc is not None:
-                self._blocks.templates[rows.shape[1] + FRAME_BYTES] = crc
+                self._templates[rows.shape[1] + FRAME_BYTES] = crc
         layouts.append(layout)
         return layout
 
@@ -239,13 +265,13 @@ class BatchDecoder:
             self._refuse(block, int(index[0]), error)
 
     def _refuse(self, block: Block, place: int, error: DecodingError | GrowthError) -> None:
-        offset = block.offset + int(block.starts[place])
+        offset = int(block.positions(place, place + 1)[0])
         is_growth = isinstance(error, GrowthError)
         fault = Fault(
-            path=self._stream.path,
-            record=block.first + place,
+            path=self._source.path,
+            record=int(block.numbers(place, place + 1)[0]),
             offset=offset,
-            member=self._stream.member_at(offset),
+            member=self._source.member_at(offset),
             problem=str(error),
             hint="raise max_record_bytes to read it" if is_growth else "read the payloads with read_records",
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from geotfr.records.bytestream import ByteStream
     from geotfr.records.crc import RowCrc
 
-__all__ = ["BATCH_BYTES", "MAX_RECORD_BYTES", "BadRecord", "Block", "RecordBlocks"]
+__all__ = ["BATCH_BYTES", "MAX_RECORD_BYTES", "BadRecord", "Block", "RecordBlocks", "right_payloads"]
 
 BadRecord = Literal["error", "skip", "repair"]
 
@@ -91,6 +91,14 @@ class Block:
     def payload_rows(self) -> NDArray[np.uint8]:
         """The payloads of an even block as a view ``(n, payload bytes) uint8``."""
         return self.data.reshape(len(self.starts), -1)[:, HEADER_BYTES:-4]
+
+    def numbers(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Numbers within the file of the block's records ``start`` to ``stop``."""
+        return np.arange(self.first + start, self.first + stop, dtype=np.int64)
+
+    def positions(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Where the records ``start`` to ``stop`` begin, in bytes of the uncompressed stream."""
+        return self.starts[start:stop] + self.offset
 
 
 class RecordBlocks:
@@ -283,24 +291,7 @@ class RecordBlocks:
         """Which records have the payload that their checksum tells; whether those are all proven by a template."""
         if not self._verify:
             return np.ones(len(starts), np.bool_), False
-        data = self._buffer
-        if not is_even:
-            extend, begins, ends = google_crc32c.extend, starts + HEADER_BYTES, starts + sizes - FOOTER_BYTES
-            crcs = [extend(0, data[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
-            stored = sliding_window_view(data, FOOTER_BYTES)[ends].view("<u4")[:, 0]
-            return mask_all(np.array(crcs, np.uint32)) == stored, False
-        size = int(sizes[0])
-        rows = data[starts[0] : starts[0] + len(starts) * size].reshape(-1, size)
-        payloads, stored = rows[:, HEADER_BYTES:-FOOTER_BYTES], rows[:, -FOOTER_BYTES:].view("<u4")[:, 0]
-        template = self.templates.get(size)
-        if template is None:
-            return masked_crc32c_rows(payloads) == stored, False
-        good = template.masked(payloads) == stored
-        rest = np.flatnonzero(~good)
-        if not len(rest):
-            return good, True
-        good[rest] = masked_crc32c_rows(payloads[rest]) == stored[rest]
-        return good, not good[rest].any()
+        return right_payloads(self._buffer, starts, sizes, self.templates.get(int(sizes[0])) if is_even else None)
 
     def _bad_payload(self, size: int) -> None:
         stop = self._start + size
@@ -404,3 +395,29 @@ def _default_limit(stream: ByteStream) -> int:
     if stream.compression == "none":
         return MAX_RECORD_BYTES
     return min(MAX_RECORD_BYTES, max(GROWTH_FREE_BYTES, GROWTH_LIMIT * stream.file_bytes))
+
+
+def right_payloads(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64], template: RowCrc | None
+) -> tuple[NDArray[np.bool_], bool]:
+    """Which of the framed records in ``data`` have the payload that their checksum tells, ``(n,) bool``.
+
+    Records of one size stand one after the other. ``template`` is the checksum known for records of their size; the
+    second result is whether all records that are right are proven by it.
+    """
+    size = int(sizes[0])
+    if (sizes != size).any():
+        extend, begins, ends = google_crc32c.extend, starts + HEADER_BYTES, starts + sizes - FOOTER_BYTES
+        crcs = [extend(0, data[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+        stored = sliding_window_view(data, FOOTER_BYTES)[ends].view("<u4")[:, 0]
+        return mask_all(np.array(crcs, np.uint32)) == stored, False
+    rows = data[starts[0] : starts[0] + len(starts) * size].reshape(-1, size)
+    payloads, stored = rows[:, HEADER_BYTES:-FOOTER_BYTES], rows[:, -FOOTER_BYTES:].view("<u4")[:, 0]
+    if template is None:
+        return masked_crc32c_rows(payloads) == stored, False
+    good = template.masked(payloads) == stored
+    rest = np.flatnonzero(~good)
+    if not len(rest):
+        return good, True
+    good[rest] = masked_crc32c_rows(payloads[rest]) == stored[rest]
+    return good, not good[rest].any()

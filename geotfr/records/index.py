@@ -32,7 +32,7 @@ from geotfr.records.crc import masked_crc32c
 from geotfr.records.faults import ReadReport
 from geotfr.records.framing import RecordBlocks
 from geotfr.records.inflate import InflateError
-from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
+from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_header
 from geotfr.records.stream import open_stream
 
 if TYPE_CHECKING:
@@ -121,8 +121,13 @@ def scan_index(path: PathLike) -> RecordIndex:
     return RecordIndex(np.concatenate(starts), np.concatenate(sizes), members)
 
 
-def read_index(path: PathLike) -> RecordIndex:
-    """The index beside the file at ``path``.
+def read_index(path: PathLike, *, base: PathLike | None = None) -> RecordIndex:
+    """The index of the file at ``path``.
+
+    Parameters
+    ----------
+    base
+        What the names of its index files begin with; None is ``path``: they lie beside it.
 
     Raises
     ------
@@ -134,21 +139,22 @@ def read_index(path: PathLike) -> RecordIndex:
     name = os.fspath(path)
     with open_stream(name) as stream:
         file_bytes, is_gzip = stream.file_bytes, stream.compression == "gzip"
-    offsets, lengths = _columns(idx_path(name))
+    base = name if base is None else base
+    offsets, lengths = _columns(idx_path(base))
     members = None
     end = file_bytes
     if is_gzip:
-        heads, made = _columns(members_path(name))
+        heads, made = _columns(members_path(base))
         if not len(heads) or heads[-1] != file_bytes or (np.diff(heads) <= 0).any() or (np.diff(made) < 0).any():
-            raise _stale(members_path(name), f"it ends at byte {heads[-1] if len(heads) else 0} of {file_bytes}")
+            raise _stale(members_path(base), f"it ends at byte {heads[-1] if len(heads) else 0} of {file_bytes}")
         members = np.stack([heads, made], axis=1)
         end = int(made[-1])
     ends = offsets + lengths
     if (lengths < FRAME_BYTES).any() or not np.array_equal(offsets, np.concatenate([[0], ends[:-1]])[: len(ends)]):
-        raise _stale(idx_path(name), "its records don't follow each other")
+        raise _stale(idx_path(base), "its records don't follow each other")
     if (int(ends[-1]) if len(ends) else 0) != end:
         raise _stale(
-            idx_path(name), f"its last record ends at byte {int(ends[-1]) if len(ends) else 0}, the data at {end}"
+            idx_path(base), f"its last record ends at byte {int(ends[-1]) if len(ends) else 0}, the data at {end}"
         )
     return RecordIndex(offsets, lengths, members)
 
@@ -177,6 +183,8 @@ class IndexedRecords(Sequence[bytes]):
         A plain or gzip file.
     index
         Its index; None reads the one beside it.
+    seek_points
+        Where the seek points of a large gzip member are, if not in ``FILE.gzidx``.
 
     Attributes
     ----------
@@ -201,18 +209,22 @@ class IndexedRecords(Sequence[bytes]):
     (3, True)
     """
 
-    def __init__(self, path: PathLike, index: RecordIndex | None = None) -> None:
+    def __init__(
+        self, path: PathLike, index: RecordIndex | None = None, *, seek_points: PathLike | None = None
+    ) -> None:
         self.path = os.fspath(path)
+        self._seek_points = seek_points_path(path) if seek_points is None else Path(seek_points)
         self.locations = read_index(path) if index is None else index
         self._lock = threading.Lock()
         self._source: _Bytes | None = None
         self._process = 0
 
-    def __getstate__(self) -> tuple[str, RecordIndex]:
-        return self.path, self.locations
+    def __getstate__(self) -> tuple[str, RecordIndex, Path]:
+        return self.path, self.locations, self._seek_points
 
-    def __setstate__(self, state: tuple[str, RecordIndex]) -> None:
-        self.__init__(*state)  # type: ignore[misc]  # opened anew where it is unpickled
+    def __setstate__(self, state: tuple[str, RecordIndex, Path]) -> None:
+        path, index, seek_points = state
+        self.__init__(path, index, seek_points=seek_points)  # type: ignore[misc]  # opened anew where it is unpickled
 
     def __len__(self) -> int:
         return len(self.locations)
@@ -230,19 +242,27 @@ class IndexedRecords(Sequence[bytes]):
         offset, length = int(self.locations.offsets[number]), int(self.locations.lengths[number])
         record = self._opened().read(offset, length)
         payload = record[HEADER_BYTES:-FOOTER_BYTES]
-        head = len(payload).to_bytes(8, "little")
-        framed = head + masked_crc32c(head).to_bytes(4, "little")
         footer = masked_crc32c(payload).to_bytes(4, "little")
-        if len(record) != length or record[:HEADER_BYTES] != framed or record[-FOOTER_BYTES:] != footer:
-            raise RecordError(
-                f"{self.path}: record {number} at byte {offset}: not the {length} bytes with right checksums that"
-                " the index tells; run 'geotfr verify', and 'geotfr index --overwrite' if the file is good"
-            )
+        is_framed = len(record) == length and record[:HEADER_BYTES] == frame_header(len(payload))
+        if not is_framed or record[-FOOTER_BYTES:] != footer:
+            raise self.not_there(number)
         return payload
+
+    def not_there(self, number: int) -> RecordError:
+        """The error for a record that isn't what index and checksums say."""
+        offset, length = int(self.locations.offsets[number]), int(self.locations.lengths[number])
+        return RecordError(
+            f"{self.path}: record {number} at byte {offset}: not the {length} bytes with right checksums that"
+            " the index tells; run 'geotfr verify', and 'geotfr index --overwrite' if the file is good"
+        )
 
     def __iter__(self) -> Iterator[bytes]:
         for number in range(len(self)):
             yield self[number]
+
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill ``view`` with the uncompressed stream from ``offset``; how many bytes there were."""
+        return self._opened().read_into(offset, view)
 
     def close(self) -> None:
         """Close the file; the next access opens it again."""
@@ -266,7 +286,8 @@ class IndexedRecords(Sequence[bytes]):
         with self._lock:
             # A descriptor's place is shared across a fork, and seek points are no copies.
             if self._source is None or self._process != os.getpid():
-                self._source, self._process = _open(self.path, self.locations), os.getpid()
+                self._source = _open(self.path, self.locations, self._seek_points)
+                self._process = os.getpid()
             return self._source
 
 
@@ -276,6 +297,12 @@ class _Bytes(ABC):
     @abstractmethod
     def read(self, offset: int, length: int) -> bytes:
         """``length`` bytes from ``offset``; fewer at the end."""
+
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill ``view`` from ``offset``; how many bytes there were."""
+        data = self.read(offset, len(view))
+        view[: len(data)] = data
+        return len(data)
 
     @abstractmethod
     def close(self) -> None: ...
@@ -287,6 +314,18 @@ class _PlainBytes(_Bytes):
 
     def read(self, offset: int, length: int) -> bytes:
         return os.pread(self._descriptor, length, offset)
+
+    def read_into(self, offset: int, view: memoryview) -> int:
+        if not hasattr(os, "preadv"):
+            return super().read_into(offset, view)
+        done = 0
+        # Linux reads at most 2 GiB - 4 KiB at once.
+        while done < len(view):
+            got = os.preadv(self._descriptor, [view[done:]], offset + done)
+            if not got:
+                break
+            done += got
+        return done
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -337,12 +376,12 @@ class _MemberBytes(_Bytes):
 class _SoughtBytes(_Bytes):
     """Through ``indexed_gzip``, one thread at a time."""
 
-    def __init__(self, path: str) -> None:
-        if not seek_points_path(path).exists():
-            raise MissingInputError(f"{seek_points_path(path)}: no such file; run 'geotfr index {path}'")
+    def __init__(self, path: str, points: Path) -> None:
+        if not points.exists():
+            raise MissingInputError(f"{points}: no such file; run 'geotfr index {path}'")
         self._lock = threading.Lock()
-        self._path = path
-        self._file = _indexed_gzip(path, index_file=str(seek_points_path(path)))
+        self._points = points
+        self._file = _indexed_gzip(path, index_file=str(points))
 
     def read(self, offset: int, length: int) -> bytes:
         with self._lock:
@@ -351,16 +390,16 @@ class _SoughtBytes(_Bytes):
                 return bytes(self._file.read(length))
             except Exception as error:
                 # Its own errors share no class.
-                raise _stale(seek_points_path(self._path), f"byte {offset} can't be reached: {error}") from error
+                raise _stale(self._points, f"byte {offset} can't be reached: {error}") from error
 
     def close(self) -> None:
         self._file.close()
 
 
-def _open(path: str, index: RecordIndex) -> _Bytes:
+def _open(path: str, index: RecordIndex, points: Path) -> _Bytes:
     if index.members is None:
         return _PlainBytes(path)
-    return _SoughtBytes(path) if index.needs_seek_points else _MemberBytes(path, index.members)
+    return _SoughtBytes(path, points) if index.needs_seek_points else _MemberBytes(path, index.members)
 
 
 def _open_descriptor(path: str) -> int:

@@ -178,7 +178,7 @@ def feature_batches(
         report=report,
     )
     growth_limit = DECODED_BYTES if max_record_bytes is None else max_record_bytes
-    decoder = BatchDecoder(stream, blocks, wanted, growth_limit, on_bad_record, report)
+    decoder = BatchDecoder(stream, blocks.templates, wanted, growth_limit, on_bad_record, report)
     for block in blocks:
         for batch in decoder.batches(block):
             report.records += len(batch.records)
