@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from geotfr._version import __version__
 
 if TYPE_CHECKING:
+    from geotfr.datasets.patch_dataset import PatchDataset
     from geotfr.errors import (
         DamagedError,
         GeotfrError,
@@ -79,6 +80,7 @@ __all__ = [
     "Mixer",
     "OutputError",
     "OutputExistsError",
+    "PatchDataset",
     "RaggedFeature",
     "RaggedValue",
     "ReadError",
@@ -133,6 +135,7 @@ _ROOMS = {
         "RecordError",
         "UsageError",
     ),
+    "geotfr.datasets.patch_dataset": ("PatchDataset",),
     "geotfr.integrity.indexing": ("write_index",),
     "geotfr.integrity.inspect": ("inspect",),
     "geotfr.integrity.repair": ("repair",),

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
-from geotfr.records.index import idx_path, members_path, scan_index, seek_points, seek_points_path
-from geotfr.storage import atomic_output
-from geotfr.storage.atomic import check_output
+from geotfr.storage.index_files import write_index_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     PathLike = str | os.PathLike[str]
 
 __all__ = ["IndexResult", "write_index"]
@@ -69,16 +65,5 @@ def write_index(paths: PathLike | Sequence[PathLike], *, overwrite: bool = False
 
 
 def _write(path: str, *, overwrite: bool) -> tuple[str, int, tuple[str, ...]]:
-    check_output(idx_path(path), overwrite=overwrite)
-    index = scan_index(path)
-    contents: list[tuple[Path, bytes]] = []
-    if index.needs_seek_points:
-        contents.append((seek_points_path(path), seek_points(path)))
-    if index.members is not None:
-        contents.append((members_path(path), index.members_text()))
-    # The last one: without it there is no index.
-    contents.append((idx_path(path), index.idx_text()))
-    for target, content in contents:
-        with atomic_output(target, overwrite=overwrite) as file:
-            file.write(content)
-    return path, len(index), tuple(str(target) for target, _ in contents)
+    written = write_index_files(path, overwrite=overwrite)
+    return path, len(written.index), tuple(map(str, written.files))

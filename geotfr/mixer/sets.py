@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-__all__ = ["PredictionSet", "find_each", "find_predictions", "find_shards", "manifest_beside", "ordered_shards"]
+__all__ = [
+    "PredictionSet",
+    "find_beside",
+    "find_each",
+    "find_predictions",
+    "find_shards",
+    "manifest_beside",
+    "ordered_shards",
+]
 
 _SHARD_SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib")
 _SHOWN = 6
@@ -117,6 +125,31 @@ def find_each(folder: str | os.PathLike[str], *, shard_order: str = "natural") -
     if not found:
         raise MissingInputError(f"{top}: no mixer in this folder and right below it; --each wants pairs of both")
     return found
+
+
+def find_beside(
+    mixer_or_manifest: str | os.PathLike[str],
+    shards: Iterable[str | os.PathLike[str]] = (),
+    *,
+    shard_order: str = "natural",
+) -> PredictionSet:
+    """The set whose mixer or manifest is named, with its shards: those given, or those that lie beside it.
+
+    Beside it a manifest's own list counts, then names that begin with the mixer's own, then the only set of shards
+    that there is. Raises as :func:`find_predictions`.
+    """
+    where = Path(mixer_or_manifest)
+    mixer, manifest = _grid_of(where)
+    paths = [Path(shard) for shard in shards]
+    if not paths:
+        folder = where.parent
+        stem = _stem_of(where)
+        named = [path for path in _shard_files(folder) if stem and _goes_with(path.name, stem)]
+        if manifest is not None and manifest.shards:
+            paths = [folder / shard.name for shard in manifest.shards]
+        else:
+            paths = _one_set(folder, named, manifest) if named else _only_shards(folder, manifest)
+    return _set(where, mixer, manifest, ordered_shards(paths, shard_order=shard_order))
 
 
 def find_shards(paths: Iterable[str | os.PathLike[str]], *, shard_order: str = "natural") -> tuple[Path, ...]:

@@ -1,0 +1,370 @@
+"""Patches by number: the data set that training loops and notebooks use as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from geotfr.datasets.features import ArraySpec, FeatureShape, feature_shapes
+from geotfr.datasets.normalize import normalizations
+from geotfr.datasets.patch_set import find_set
+from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
+from geotfr.datasets.shards import ShardReader
+from geotfr.errors import DamagedError, UsageError
+from geotfr.options import nearest
+from geotfr.options.values import at_least_one, parse_pair_yx
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from geotfr.datasets.patch_set import PatchSet
+    from geotfr.datasets.pixels import PixelView
+    from geotfr.grid import GeoBox
+    from geotfr.mixer import Mixer
+    from geotfr.options.values import PairXY
+
+    PathLike = str | os.PathLike[str]
+    Arrays = dict[str, NDArray[Any]]
+    Index = int | np.integer[Any]
+    Indices = slice | Sequence[int] | NDArray[Any]
+
+__all__ = ["IMAGE", "PatchDataset", "checked_indices"]
+
+IMAGE = "image"
+"""The key of stacked bands."""
+
+
+class PatchDataset:
+    """The patches of an export, or of any TFRecord files whose records are alike, by number.
+
+    ``dataset[i]`` is one patch, ``{band: (row, col)}``; ``dataset[[i, …]]`` and ``dataset[a:b]`` are several,
+    ``{band: (n, row, col)}``, in the order asked for. Tensors are (channel, row, col). Blocks have their margins.
+    Arrays are float32, int64, or uint8 for raw bytes; they are new and the caller's own.
+
+    Records are read through an index (``geotfr index``), made when it is needed. The data set may be pickled, and
+    used by several threads and in forked and spawned processes, each of which opens the files anew.
+
+    Parameters
+    ----------
+    source
+        A mixer or a manifest (its shards lie beside it), a folder, shards, or a list of a mixer and shards. Names may
+        hold wildcards. Without mixer or manifest nothing tells the patches' shape: give ``patch_dimensions``, or get
+        each feature flat.
+    features
+        The features wanted, in this order (a list, or names between commas); None is all.
+    stack
+        True: all features as one array, ``image`` (channel, row, col), of the type that holds them all (uint8, then
+        int64, then float32). A list of names: only these, in this order.
+    normalize
+        ``{"bands": {name: {"mean": …, "std": …}}}``, or a JSON file that holds it. The features that it names become
+        ``(value - mean) / std`` in float32.
+    with_place
+        Add ``number``, ``row``, ``column`` (int64), ``transform`` ``(6,)`` and ``bounds`` ``(4,)`` (float64), see
+        :meth:`geotfr.datasets.places.Places.arrays`.
+    patch_dimensions, kernel_size
+        (width, height), where no mixer or no manifest tells them.
+    shapes
+        Feature -> shape, where a length can be read in several ways.
+    shard_order
+        ``natural`` or ``given``.
+    index_folder
+        Where indices are kept; by default beside the shards, or in the cache folder where that can't be written to.
+
+    Attributes
+    ----------
+    features
+        Name -> :class:`geotfr.datasets.features.FeatureShape`.
+    spec
+        Key -> :class:`geotfr.datasets.features.ArraySpec` of one item.
+    mixer, manifest, shards
+        The set; mixer and manifest may be None.
+    records
+        ``(len,) int64``: the record of each item, numbered through all shards.
+
+    Raises
+    ------
+    UsageError
+        A feature that isn't there, or options that don't fit each other.
+    MissingInputError, InputError
+        Files that aren't there or can't be used.
+    DamagedError
+        Another number of records than mixer and manifest tell; on access also a file that changed since the data set
+        was made, or a record that is damaged or unlike the first.
+
+    Examples
+    --------
+    >>> dataset = PatchDataset("patches/mixer.json", features=["B4", "B8"], stack=True)  # doctest: +SKIP
+    >>> dataset[0]["image"].shape, dataset[[5, 2]]["image"].shape  # doctest: +SKIP
+    ((2, 256, 256), (2, 2, 256, 256))
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> record = bytes.fromhex("16000000000000004f61be280a140a120a026231120c120a0a080000c03f000000404115a86a")
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.tfrecord"
+    ...     _ = path.write_bytes(record * 3)
+    ...     dataset = PatchDataset(path, patch_dimensions=(2, 1))
+    ...     len(dataset), dataset[-1]["b1"].tolist()
+    (3, [[1.5, 2.0]])
+    """
+
+    def __init__(
+        self,
+        source: PathLike | Sequence[PathLike],
+        *,
+        features: str | Sequence[str] | None = None,
+        stack: bool | str | Sequence[str] = False,
+        normalize: PathLike | Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+        with_place: bool = False,
+        patch_dimensions: PairXY | None = None,
+        kernel_size: PairXY | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        shard_order: str = "natural",
+        index_folder: PathLike | None = None,
+    ) -> None:
+        found = find_set(source, shard_order=shard_order)
+        _refuse_pixel_records(found)
+        self.mixer, self.manifest = found.mixer, found.manifest
+        self.shards = found.shards
+        self._reader = ShardReader(found.shards, index_folder=index_folder)
+        self._patch_yx = _patch_yx(found, patch_dimensions)
+        self._kept = _kept_patches(found, len(self._reader))
+        self.features = feature_shapes(
+            self._reader.first(),
+            found,
+            names=_names(features),
+            patch_yx=self._patch_yx,
+            kernel_yx=_kernel_yx(found, kernel_size),
+            shapes=shapes or {},
+        )
+        self._reader.only(tuple(self.features))
+        self._normal = {} if normalize is None else normalizations(normalize, self.features)
+        self._stacked = _stacked(self.features, stack)
+        self._places = self._places_of(found.mixer) if found.mixer is not None else None
+        self._with_place = with_place
+        if with_place and self._places is None:
+            raise UsageError("with_place: there is no mixer that tells where patches lie; name it before the shards")
+        self.spec = self._spec()
+        self.records = np.arange(len(self._reader), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{key}: {each.dtype.name} {each.shape}" for key, each in self.spec.items())
+        return f"PatchDataset({len(self)} patches of {len(self.shards)} shards; {arrays})"
+
+    @overload
+    def __getitem__(self, index: Index) -> Arrays: ...
+    @overload
+    def __getitem__(self, index: Indices) -> Arrays: ...
+    def __getitem__(self, index: Index | Indices) -> Arrays:
+        if isinstance(index, int | np.integer):
+            return {key: values[0] for key, values in self._read(checked_indices([int(index)], len(self))).items()}
+        return self._read(checked_indices(index, len(self)))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Arrays]:
+        """Several items, read together: what PyTorch's DataLoader asks for. They share their memory."""
+        batch = self[indices]
+        return [{key: values[place] for key, values in batch.items()} for place in range(len(indices))]
+
+    def __iter__(self) -> Iterator[Arrays]:
+        for index in range(len(self)):
+            yield self[index]
+
+    @property
+    def geobox(self) -> GeoBox | None:
+        """The grid that all patches of the set cover; None without a mixer."""
+        return None if self.mixer is None else self.mixer.geobox
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """``(len,) int64``: the patch of each item, row-major in the grid; without a grid the number of its record."""
+        return self.records if self._kept is None else self._kept[self.records]
+
+    def place(self, index: int) -> PatchPlace:
+        """Where item ``index`` lies on the ground and in the files.
+
+        Raises UsageError where there is no mixer.
+        """
+        if self.mixer is None or self._places is None:
+            raise UsageError("there is no mixer that tells where patches lie; name it before the shards")
+        record = int(self.records[index])
+        number = int(self.numbers[index])
+        shard, in_shard = self._reader.place(record)
+        row, column = divmod(number, self.mixer.patches_per_row)
+        return PatchPlace(
+            number=number,
+            row=row,
+            column=column,
+            shard=shard,
+            record=in_shard,
+            patch=self._places.geobox(number, margin_yx=(0, 0)),
+            block=self._places.geobox(number),
+        )
+
+    def subset(self, indices: Indices) -> PatchDataset:
+        """The data set of the items ``indices`` alone, in this order; it shares files and index with this one."""
+        other = object.__new__(PatchDataset)
+        other.__dict__.update(self.__dict__)
+        other.records = self.records[checked_indices(indices, len(self))]
+        return other
+
+    def shard(self, rank: int, world: int) -> PatchDataset:
+        """The items of one of ``world`` processes: each item is in exactly one, sizes differ by one at most."""
+        if not 0 <= rank < world:
+            raise UsageError(f"shard: rank {rank} of {world}; allowed are 0 to {world - 1}")
+        return self.subset(slice(rank, None, world))
+
+    def pixels(self) -> PixelView:
+        """The pixels of all patches, without their margins, one after the other: one pixel a row."""
+        from geotfr.datasets.pixels import PixelView
+
+        return PixelView(self)
+
+    @property
+    def margin_yx(self) -> tuple[int, int]:
+        """(rows, columns) around a patch that every array holds; (0, 0) where features differ."""
+        margins = {shape.margin_yx for shape in self.features.values()} - {None}
+        return margins.pop() or (0, 0) if len(margins) == 1 else (0, 0)
+
+    def _places_of(self, mixer: Mixer) -> Places:
+        return Places(mixer, self.margin_yx)
+
+    def _spec(self) -> dict[str, ArraySpec]:
+        made = {}
+        if self._stacked:
+            channels = sum(shape.channels for shape in self._stacked)
+            made[IMAGE] = ArraySpec(dtype=self._image_dtype(), shape=(channels, *self._stacked[0].shape[-2:]))
+        for shape in self.features.values():
+            if shape not in self._stacked:
+                made[shape.name] = ArraySpec(dtype=self._dtype(shape), shape=shape.shape)
+        if self._with_place:
+            for key, each in PLACE_SPECS.items():
+                if key in made:
+                    raise UsageError(f"with_place: {key!r} is a feature too; leave one of them out")
+                made[key] = each
+        return made
+
+    def _dtype(self, shape: FeatureShape) -> np.dtype[Any]:
+        return np.dtype(np.float32) if shape.name in self._normal else shape.dtype
+
+    def _image_dtype(self) -> np.dtype[Any]:
+        # Earth Engine's order of promotion.
+        order = [np.dtype(np.uint8), np.dtype(np.int64), np.dtype(np.float32)]
+        return max((self._dtype(shape) for shape in self._stacked), key=order.index)
+
+    def _read(self, indices: NDArray[np.int64]) -> Arrays:
+        out = {
+            key: np.empty((len(indices), *each.shape), each.dtype)
+            for key, each in self.spec.items()
+            if not (self._with_place and key in PLACE_SPECS)
+        }
+        targets: dict[FeatureShape, NDArray[Any]] = {}
+        channel = 0
+        for shape in self._stacked:
+            whole = out[IMAGE][:, channel : channel + shape.channels]
+            targets[shape] = whole if len(shape.shape) == 3 else whole[:, 0]
+            channel += shape.channels
+        for shape in self.features.values():
+            if shape.name in out:
+                targets.setdefault(shape, out[shape.name])
+        self._reader.read(self.records[indices], targets)
+        for shape, target in targets.items():
+            if shape.name in self._normal:
+                self._normal[shape.name].apply(target)
+        if self._with_place and self._places is not None:
+            out.update(self._places.arrays(self.numbers[indices]))
+        return out
+
+
+def checked_indices(indices: Indices, length: int) -> NDArray[np.int64]:
+    """``indices`` as ``(n,) int64`` from 0; negative ones count from the end, a mask picks where it is True.
+
+    Raises IndexError beyond ``length``.
+
+    >>> checked_indices([-1, 0], 5), checked_indices(slice(1, None, 2), 5)
+    (array([4, 0]), array([1, 3]))
+    """
+    if isinstance(indices, slice):
+        return np.arange(*indices.indices(length), dtype=np.int64)
+    given = np.asarray(indices)
+    if given.dtype == np.bool_:
+        if given.shape != (length,):
+            raise IndexError(f"a mask of shape {given.shape} for {length} items")
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise IndexError(f"found {indices!r}; allowed are a number, a list of numbers, a slice and a mask")
+    numbers = given.astype(np.int64)
+    if len(numbers) and not (-length <= numbers.min() and numbers.max() < length):
+        wrong = int(numbers[(numbers < -length) | (numbers >= length)][0])
+        raise IndexError(f"item {wrong} of {length}")
+    return np.where(numbers < 0, numbers + length, numbers)
+
+
+def _names(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(names, str):
+        return tuple(name.strip() for name in names.split(","))
+    return None if names is None else tuple(names)
+
+
+def _refuse_pixel_records(found: PatchSet) -> None:
+    if found.manifest is not None and found.manifest.records != found.manifest.patches_written:
+        raise UsageError(
+            f"{found.shards[0]}: a record is a pixel here, not a patch (sequence_data); read it with geotfr.stream"
+        )
+
+
+def _patch_yx(found: PatchSet, patch_dimensions: PairXY | None) -> tuple[int, int] | None:
+    given = None if patch_dimensions is None else parse_pair_yx("patch_dimensions", patch_dimensions, least=1)
+    if found.mixer is None:
+        return given
+    width, height = found.mixer.patch_xy
+    if given not in (None, (height, width)):
+        raise UsageError(f"patch_dimensions: found {patch_dimensions!r}; the mixer tells {width}x{height}")
+    return height, width
+
+
+def _kernel_yx(found: PatchSet, kernel_size: PairXY | None) -> tuple[int, int] | None:
+    if kernel_size is not None:
+        return at_least_one(parse_pair_yx("kernel_size", kernel_size, least=0))
+    return found.manifest.kernel_yx if found.manifest is not None else None
+
+
+def _kept_patches(found: PatchSet, records: int) -> NDArray[np.int64] | None:
+    """``(records,)``: the patch of each record in the grid; None without a mixer."""
+    if found.mixer is None:
+        return None
+    is_kept = np.ones(found.mixer.total_patches, np.bool_)
+    if found.manifest is not None:
+        is_kept[list(found.manifest.patches_dropped)] = False
+    kept = np.flatnonzero(is_kept)
+    if len(kept) != records:
+        raise DamagedError(
+            f"{found.shards[0]}: {records} records in {len(found.shards)} shards, {len(kept)} patches by the mixer;"
+            " name all shards of the set, or the shards alone with patch_dimensions="
+        )
+    return kept
+
+
+def _stacked(features: Mapping[str, FeatureShape], stack: bool | str | Sequence[str]) -> tuple[FeatureShape, ...]:
+    """The features that make the image, in order."""
+    if isinstance(stack, bool) and not stack:
+        return ()
+    names = tuple(features) if isinstance(stack, bool) else _names(stack) or ()
+    for name in names:
+        if name not in features:
+            raise UsageError(f"stack: no feature {name!r}; there are {', '.join(features)}{nearest(name, features)}")
+    chosen = tuple(features[name] for name in names)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise UsageError(f"stack: found {stack!r}; allowed are True and a list of features, each named once")
+    if IMAGE in features and features[IMAGE] not in chosen:
+        raise UsageError(f"stack: a feature is named {IMAGE!r} too; leave it out, or stack it")
+    sides = {shape.shape[-2:] if len(shape.shape) in (2, 3) else None for shape in chosen}
+    if len(sides) > 1 or None in sides:
+        told = ", ".join(f"{shape.name} {shape.shape}" for shape in chosen)
+        raise UsageError(f"stack: features of one (row, col) are wanted, found {told}; name those to stack")
+    return chosen
