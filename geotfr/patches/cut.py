@@ -67,6 +67,8 @@ class Strip:
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers in the whole grid of the patches at ``positions`` (row-major within the strip)."""
+        if len(self.columns) == self.layout.columns:
+            return self.rows.start * self.layout.columns + positions
         rows, columns = np.divmod(positions, len(self.columns))
         return (self.rows.start + rows) * self.layout.columns + self.columns.start + columns
 

@@ -1,4 +1,4 @@
-"""Which record goes into which shard and chunk depends on sizes alone."""
+"""Which record goes into which shard depends on sizes alone, and into which chunk on its patch's place alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from geotfr.pipeline.export.chunks import CHUNK_BYTES, ChunkRule, Slots
 from geotfr.pipeline.export.encode import Encoded
 from geotfr.pipeline.export.fill import EncodeCounts
-from geotfr.pipeline.export.shards import CHUNK_BYTES, ShardCutter, ShardWriter
+from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.records.gzip import codec
 from geotfr.storage import OutputSet
 
@@ -35,7 +36,7 @@ def run(folder: Path, sizes: list[int], units: list[int], limit: int, compressor
         writer = ShardWriter(outputs, codec(compressor))
         cutter = ShardCutter(
             writer,
-            codec(compressor),
+            rule=ChunkRule(group_slots=5, chunk_slots=2),
             max_shard_bytes=limit,
             executor=pool,
             window=3,
@@ -47,7 +48,8 @@ def run(folder: Path, sizes: list[int], units: list[int], limit: int, compressor
             part = sizes[start : start + units[made % len(units)]]
             start, made = start + len(part), made + 1
             data, taken = stream[taken : taken + sum(part)], taken + sum(part)
-            cutter.add(Encoded(data, np.cumsum(part, dtype=np.int64), len(part), EncodeCounts()))
+            slots = Slots(numbers=np.arange(start - len(part), start))
+            cutter.add(Encoded(data, np.cumsum(part, dtype=np.int64), len(part), EncodeCounts()), slots)
         cutter.finish()
         assert len(released) == made, "every unit's memory is given back once"
         names = [(f"s{number}", shard.file) for number, shard in enumerate(writer.shards)]
@@ -81,3 +83,21 @@ def test_the_compressed_bytes_do_not_depend_on_how_the_records_come(tmp_path: Pa
         folder.mkdir()
         results.append(run(folder, sizes, units, 3 * CHUNK_BYTES, "fast"))
     assert results[0] == results[1] == results[2]
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 3 * CHUNK_BYTES), st.integers(0, 5000))
+def test_a_chunk_is_whole_rows_or_patches_of_a_row_or_records_of_a_patch(
+    columns: int, records: int, size: int, slot: int
+) -> None:
+    rule = ChunkRule.for_records(columns=columns, records_per_patch=records, record_bytes=size)
+    stop = rule.stop_after(slot)
+    start = next(first for first in range(slot, -1, -1) if first == 0 or rule.stop_after(first - 1) <= slot)
+    assert start <= slot < stop == rule.stop_after(start)
+    assert (stop - start) * size <= CHUNK_BYTES or stop - start == 1
+    row = columns * records
+    if stop - start > row:
+        assert start % row == stop % row == 0
+    elif stop - start > records:
+        assert start % records == stop % records == 0
+    assert (stop - 1) // row == start // row or start % row == 0
+    assert (stop - 1) // records == start // records or start % records == 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from geotfr.patches.cut import runs
+from geotfr.pipeline.export.chunks import Slots
 from geotfr.pipeline.export.fill import LIST_DTYPE, EncodeCounts, count_overwritten, fill_channel, fill_feature
 from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
 from geotfr.records.pieces import ListColumn, example_records, sequence_records
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
 
-__all__ = ["Encoded", "Encoder", "Unit", "make_encoder"]
+__all__ = ["Encoded", "Encoder", "Unit", "make_encoder", "slots_of"]
 
 UNIT_BYTES = 2**20
 # The longest varint: negative numbers take ten bytes.
 _LONGEST_VARINT = 10
+# Most integers of rasters take two or three.
+_SHARE_OF_VARINTS = 4
 
 
 @dataclass(slots=True)
@@ -76,6 +79,8 @@ class Encoder(Protocol):
     ----------
     record_bytes
         Bytes of a record with framing; the most it can have if ``is_even`` is False.
+    usual_record_bytes
+        The same, or what records that differ have about.
     is_even
         Whether all records have this length.
     records_per_patch
@@ -83,6 +88,7 @@ class Encoder(Protocol):
     """
 
     record_bytes: int
+    usual_record_bytes: int
     is_even: bool
     records_per_patch: int
 
@@ -97,6 +103,17 @@ class Encoder(Protocol):
     def recycle(self, encoded: Encoded) -> None:
         """Take back the memory of an encoded unit that is written."""
         ...
+
+
+def slots_of(encoder: Encoder, strip: Strip, unit: Unit) -> Slots:
+    """The places of a unit's records among all that the grid can have."""
+    records, height = encoder.records_per_patch, strip.layout.block_yx[0]
+    return Slots(
+        numbers=strip.numbers(unit.positions),
+        records_per_patch=records,
+        first=records * unit.rows.start // height,
+        each=records * len(unit.rows) // height,
+    )
 
 
 def make_encoder(
@@ -143,7 +160,7 @@ class _EvenEncoder:
         # The patch's number is the one value whose length varies: a layout for each number of its bytes.
         widths = range(1, len(varint(layout.count)) + 1) if patch_index else range(1)
         layouts = [self._layout(width) for width in widths]
-        self.record_bytes = layouts[-1].record_bytes
+        self.record_bytes = self.usual_record_bytes = layouts[-1].record_bytes
         self.is_even = len(layouts) == 1
         self._unit_patches = max(UNIT_BYTES // self.record_bytes, 1)
         self._buffers = dict(zip(widths, (_Buffers(each, self._unit_patches) for each in layouts), strict=True))
@@ -222,7 +239,8 @@ class _VarintEncoder:
             for feature, length in zip(features, self._lengths, strict=True)
         ]
         self.record_bytes = self._layout([*most, _LONGEST_VARINT]).record_bytes
-        self._unit_patches = max(UNIT_BYTES // (self.record_bytes // 4), 1)
+        self.usual_record_bytes = self.record_bytes // _SHARE_OF_VARINTS
+        self._unit_patches = max(UNIT_BYTES // self.usual_record_bytes, 1)
 
     def _layout(self, sizes: Sequence[int]) -> ExampleLayout:
         lists = [
@@ -271,7 +289,7 @@ class _SequenceEncoder:
         channels = sum(len(feature.planes) for feature in features if feature.kind == Kind.INT64)
         self._even = self._layout([1] * channels)
         most = self._layout([_LONGEST_VARINT] * channels)
-        self.record_bytes = most.record_bytes
+        self.record_bytes = self.usual_record_bytes = most.record_bytes
         row_bytes = self._block[1] * self.record_bytes
         self._unit_rows = min(max(UNIT_BYTES // row_bytes, 1), self._block[0])
         self._unit_patches = max(UNIT_BYTES // (row_bytes * self._block[0]), 1)

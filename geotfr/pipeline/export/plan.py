@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import LimitError, UsageError
-from geotfr.pipeline.export.shards import CHUNK_BYTES
+from geotfr.pipeline.export.chunks import CHUNK_BYTES, ChunkRule
 from geotfr.pipeline.sizes import human_bytes
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class ExportPlan:
         All but the last shard hold so many, or more if ``is_even`` is False.
     shard_count
         Shards, if no patch is dropped; the most there can be if ``is_even`` is False.
+    rule
+        Which records are packed together.
     strips
         How the raster is read.
     workers
@@ -111,6 +113,7 @@ class ExportPlan:
     records: int
     records_per_shard: int
     shard_count: int
+    rule: ChunkRule
     strips: StripPlan
     workers: int
     memory_bytes: int
@@ -126,16 +129,18 @@ class ExportPlan:
         records = min(self.records_per_shard, self.records - shard * self.records_per_shard)
         return records * self.record_bytes
 
-    def strip_ranges(self, first_patch: int = 0) -> Iterator[tuple[range, range]]:
+    def strip_ranges(self, first_patch: int = 0, stop_patch: int | None = None) -> Iterator[tuple[range, range]]:
         """(patch rows, patch columns) of each strip from ``first_patch`` on, in the order of the records."""
         layout, strips = self.layout, self.strips
         row, first_column = divmod(first_patch, layout.columns)
-        while row < layout.rows:
-            # The rest of a row that was begun goes alone.
-            height = 1 if first_column else strips.patch_rows
-            rows = range(row, min(row + height, layout.rows))
-            for column in range(first_column, layout.columns, strips.patch_columns):
-                yield rows, range(column, min(column + strips.patch_columns, layout.columns))
+        last_row, last_columns = divmod(layout.count if stop_patch is None else stop_patch, layout.columns)
+        while (row, first_column) < (last_row, last_columns):
+            # The rest of a row that was begun goes alone, and so does the beginning of one.
+            height = 1 if first_column or row == last_row else strips.patch_rows
+            rows = range(row, max(min(row + height, last_row), row + 1))
+            stop_column = last_columns if row == last_row else layout.columns
+            for column in range(first_column, stop_column, strips.patch_columns):
+                yield rows, range(column, min(column + strips.patch_columns, stop_column))
             row, first_column = rows.stop, 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -280,6 +285,11 @@ def plan_for(
         records=records,
         records_per_shard=records_per_shard,
         shard_count=math.ceil(records / records_per_shard),
+        rule=ChunkRule.for_records(
+            columns=layout.columns,
+            records_per_patch=encoder.records_per_patch,
+            record_bytes=encoder.usual_record_bytes,
+        ),
         strips=strips,
         workers=workers,
         memory_bytes=memory_bytes,

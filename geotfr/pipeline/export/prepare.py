@@ -145,10 +145,15 @@ class Prepared:
     def _pixels(self) -> PixelSource:
         return self.unreadable or self.source
 
-    def strips(self, *, first_patch: int = 0) -> StripReader:
-        """The strips of the plan from ``first_patch`` on."""
+    def strips(self, *, first_patch: int = 0, stop_patch: int | None = None) -> StripReader:
+        """The strips of the plan from ``first_patch`` to before ``stop_patch``, or to the end."""
         return StripReader(
-            self.plan, self._pixels, self._bands, mask_mode=self.options.mask_mode, first_patch=first_patch
+            self.plan,
+            self._pixels,
+            self._bands,
+            mask_mode=self.options.mask_mode,
+            first_patch=first_patch,
+            stop_patch=stop_patch,
         )
 
 

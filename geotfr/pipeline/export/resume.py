@@ -12,7 +12,6 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geotfr.pipeline.export.encode import Encoded
 from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.shards import WrittenShard
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["ExportJournal", "Tally", "without_first"]
+__all__ = ["ExportJournal", "Tally"]
 
 
 @dataclass(slots=True)
@@ -69,6 +68,10 @@ class ExportJournal:
         What :meth:`geotfr.storage.OutputSet.begin` found.
     unreadable
         What counts the pixels that can't be read, where these are masked; it is told what the stopped run met.
+    first_patch
+        Where a run that nothing was left of begins.
+    notes_chunks
+        Whether to note each shard's chunks too: it will be put together with others.
 
     Attributes
     ----------
@@ -85,14 +88,18 @@ class ExportJournal:
         outputs: OutputSet,
         left: Sequence[tuple[AtomicFile, dict[str, Any]]] = (),
         unreadable: UnreadableMasked | None = None,
+        *,
+        first_patch: int = 0,
+        notes_chunks: bool = False,
     ) -> None:
         self._outputs = outputs
+        self._notes_chunks = notes_chunks
         self._unreadable = unreadable
         self._marks: deque[_Mark] = deque()
         self.shards = [
             WrittenShard(file, records=facts["records"], is_oversized=facts["is_oversized"]) for file, facts in left
         ]
-        self.first_patch = 0
+        self.first_patch = first_patch
         self.tally = Tally()
         if left:
             last = left[-1][1]["strip"]
@@ -142,17 +149,10 @@ class ExportJournal:
                     "masked_pixels": mark.masked_pixels,
                     "counts": mark.counts,
                 },
+                **({"chunks": shard.chunks} if self._notes_chunks else {}),
             },
         )
         self._noted_drops, self._noted_blocks = mark.dropped, len(blocks)
 
     def _blocks(self) -> list[tuple[int, int]]:
         return [] if self._unreadable is None else self._unreadable.blocks
-
-
-def without_first(encoded: Encoded, records: int) -> Encoded:
-    """``encoded`` without its first ``records`` records; its counts and patches stay."""
-    start = int(encoded.ends[records - 1]) if records else 0
-    return Encoded(
-        encoded.data[start:], encoded.ends[records:] - start, encoded.patches, encoded.counts, encoded.buffer
-    )

@@ -14,8 +14,9 @@ from geotfr._version import __version__
 from geotfr.errors import MissingInputError, UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
+from geotfr.pipeline.export.encode import slots_of
 from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
-from geotfr.pipeline.export.resume import ExportJournal, Tally, without_first
+from geotfr.pipeline.export.resume import ExportJournal, Tally
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from geotfr.options import Size
+    from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
-    from geotfr.pipeline.export.encode import Encoded
+    from geotfr.pipeline.export.chunks import Slots
+    from geotfr.pipeline.export.encode import Encoded, Unit
     from geotfr.pipeline.export.plan import ExportPlan
+    from geotfr.pipeline.export.split import Part
     from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.pipeline.progress import Progress
     from geotfr.storage import AtomicFile
@@ -233,12 +237,12 @@ def export_image(
         prepared = Prepared(source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error)
         if on_plan is not None:
             on_plan(prepared.plan)
-        return _Job(prepared).run(
+        return ExportJob(prepared).run(
             os.fspath(prefix), overwrite=overwrite, resume=resume, progress=progress, started=started
         )
 
 
-class _Job:
+class ExportJob:
     """One export: what is prepared, written."""
 
     def __init__(self, prepared: Prepared) -> None:
@@ -289,7 +293,7 @@ class _Job:
                 finished=journal.shards,
                 on_finished=journal.finished,
             )
-            self._write_records(writer, journal, report)
+            self.write_records(writer, journal, report)
             tally = journal.tally
             named, manifest = self._describe(names, writer, tally)
             files = list(named)
@@ -367,14 +371,18 @@ class _Job:
             if path.parent == names.folder.resolve() and names.is_of_set(path.name):
                 raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
 
-    def _write_records(self, writer: ShardWriter, journal: ExportJournal, report: Progress) -> None:
+    def write_records(
+        self, writer: ShardWriter, journal: ExportJournal, report: Progress, part: Part | None = None
+    ) -> None:
         """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
         plan, encoder, options, tally = self.plan, self._encoder, self._options, journal.tally
         with encoder_pool(plan.workers) as pool:
             cutter = ShardCutter(
                 writer,
-                self._codec,
+                rule=plan.rule,
                 max_shard_bytes=options.max_shard_bytes,
+                # Behind a whole shard another one begins.
+                begun_bytes=0 if part is None or journal.shards else part.begun_bytes,
                 executor=pool,
                 window=plan.workers + 1,
                 release=encoder.recycle,
@@ -382,19 +390,24 @@ class _Job:
             )
             surplus = journal.surplus
 
-            def commit(encoded: Encoded) -> None:
+            def encode(strip: Strip, unit: Unit) -> tuple[Encoded, Slots]:
+                return encoder.encode(strip, unit), slots_of(encoder, strip, unit)
+
+            def commit(done: tuple[Encoded, Slots]) -> None:
                 nonlocal surplus
+                encoded, slots = done
                 tally.counts.add(encoded.counts)
                 tally.records += len(encoded.ends)
                 known = min(surplus, len(encoded.ends))
                 surplus -= known
-                cutter.add(without_first(encoded, known) if known else encoded)
+                cutter.add(encoded, slots, leaving_out=known)
 
             window = OrderedWindow(pool, commit, size=plan.workers + 1)
-            for strip in self._prepared.strips(first_patch=journal.first_patch):
+            stop = None if part is None else part.patches.stop
+            for strip in self._prepared.strips(first_patch=journal.first_patch, stop_patch=stop):
                 journal.strip(strip.rows.start * plan.layout.columns + strip.columns.start)
                 for unit in encoder.units(kept_positions(strip, options.masked_threshold, tally)):
-                    window.submit(encoder.encode, strip, unit)
+                    window.submit(encode, strip, unit)
                 # The strip's buffer is used again: nothing may still be encoded from it.
                 window.drain()
             cutter.finish()

@@ -1,14 +1,13 @@
 """Records into shards: cut by size, packed on the workers, written in order.
 
-Which record goes where depends on the records before it alone. A shard takes records until the next one would pass
-the limit. Within a shard, a *chunk* takes records until the next one would pass 1 MiB; a chunk is what a compressor
-packs on its own.
+A shard takes records until the next one would pass the limit. Within a shard, records whose patches lie together make
+a *chunk* (:mod:`geotfr.pipeline.export.chunks`); it is what a compressor packs on its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,23 +20,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
+    from geotfr.pipeline.export.chunks import ChunkRule, Slots
     from geotfr.pipeline.export.encode import Encoded
     from geotfr.records.gzip import ShardCodec, ShardStream
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["CHUNK_BYTES", "ShardCutter", "ShardWriter", "WrittenShard"]
+__all__ = ["ChunkSize", "ShardCutter", "ShardWriter", "WrittenShard"]
 
-CHUNK_BYTES = 2**20
+
+class ChunkSize(NamedTuple):
+    """A chunk as it lies in a file: its records, their bytes, and the bytes it is packed into."""
+
+    records: int
+    size: int
+    packed: int
 
 
 @dataclass(slots=True)
 class WrittenShard:
-    """A shard under its temporary name, and its records."""
+    """A shard under its temporary name, its records, and the chunks it is made of."""
 
     file: AtomicFile
     records: int = 0
     is_oversized: bool = False
     """Whether its one record is larger than the limit of a shard."""
+    chunks: list[ChunkSize] = field(default_factory=list)
+    """Until it is told to be whole."""
 
 
 class ShardWriter:
@@ -70,15 +78,18 @@ class ShardWriter:
         self._on_finished = on_finished
         self._shard_bytes = shard_bytes
         self._outputs = outputs
-        self._codec = codec
+        self.codec = codec
+        """How its shards are compressed."""
         self._stream: ShardStream | None = None
 
-    def add(self, shard: int, packed: Sequence[Buffer], records: int, *, is_oversized: bool = False) -> int:
-        """Append ``records`` whole records, packed, in pieces, to ``shard``; the bytes written."""
+    def add(
+        self, shard: int, packed: Sequence[Buffer], records: int, *, size: int = 0, is_oversized: bool = False
+    ) -> int:
+        """Append ``records`` whole records of ``size`` bytes, packed, in pieces, to ``shard``; the bytes written."""
         if shard == len(self.shards):
             self.finish()
             self.shards.append(WrittenShard(self._outputs.create(expected_bytes=self._shard_bytes(shard))))
-            self._stream = self._codec.stream()
+            self._stream = self.codec.stream()
         assert self._stream is not None
         assert shard == len(self.shards) - 1
         written = self.shards[-1]
@@ -87,6 +98,7 @@ class ShardWriter:
             written.file.write(self._stream.add(piece))
         written.records += records
         written.is_oversized |= is_oversized
+        written.chunks.append(ChunkSize(records, size, written.file.size - before))
         return written.file.size - before
 
     def finish(self) -> None:
@@ -96,6 +108,7 @@ class ShardWriter:
             self.shards[-1].file.finish()
             self._stream = None
             self._on_finished(self.shards[-1])
+            self.shards[-1].chunks = []
 
 
 @dataclass(slots=True)
@@ -123,11 +136,13 @@ class ShardCutter:
     Parameters
     ----------
     writer
-        Where the chunks go.
-    codec
-        How they are packed.
+        Where the chunks go; its codec packs them.
+    rule
+        Where chunks end.
     max_shard_bytes
         Limit on a shard before compression; a larger record gets a shard of its own.
+    begun_bytes
+        Bytes that the first shard holds already, before the first record.
     executor
         Packs chunks, ``window`` of them at a time.
     release
@@ -139,30 +154,33 @@ class ShardCutter:
     def __init__(
         self,
         writer: ShardWriter,
-        codec: ShardCodec,
         *,
+        rule: ChunkRule,
         max_shard_bytes: int,
         executor: Executor,
         window: int,
         release: Callable[[Encoded], None],
         report: Callable[[int, int], None],
+        begun_bytes: int = 0,
     ) -> None:
         self._writer = writer
-        self._codec = codec
+        self._codec = writer.codec
+        self._rule = rule
         self._max_shard_bytes = max_shard_bytes
         self._packing = OrderedWindow(executor, self._write, size=window)
         self._release = release
         self._report = report
         self._chunk = _Chunk(len(writer.shards))
-        self._shard_size = 0
+        self._chunk_stop = 0
+        self._shard_size = begun_bytes
 
-    def add(self, encoded: Encoded) -> None:
-        """Take the records of a unit; those before it were taken."""
+    def add(self, encoded: Encoded, slots: Slots, *, leaving_out: int = 0) -> None:
+        """Take the records of a unit but the first ``leaving_out``; those before it were taken."""
         held = _Held(encoded)
         data, ends = encoded.data.data, encoded.ends
-        done = start = 0
+        done, start = leaving_out, int(ends[leaving_out - 1]) if leaving_out else 0
         while done < len(ends):
-            taken = self._fitting(ends, done, start)
+            taken = self._fitting(ends, slots, done, start)
             stop = int(ends[done + taken - 1])
             self._chunk.pieces.append(data[start:stop])
             self._chunk.owners.append(held)
@@ -180,7 +198,7 @@ class ShardCutter:
         self._packing.drain()
         self._writer.finish()
 
-    def _fitting(self, ends: NDArray[np.int64], done: int, start: int) -> int:
+    def _fitting(self, ends: NDArray[np.int64], slots: Slots, done: int, start: int) -> int:
         """How many of the records from ``done`` on go into the open chunk; at least 1, after closing full ones."""
         in_shard = int(np.searchsorted(ends, start + self._max_shard_bytes - self._shard_size, "right")) - done
         if in_shard < 1 and self._shard_size:
@@ -188,12 +206,12 @@ class ShardCutter:
             self._chunk.shard += 1
             self._shard_size = 0
             in_shard = int(np.searchsorted(ends, start + self._max_shard_bytes, "right")) - done
-        in_chunk = int(np.searchsorted(ends, start + CHUNK_BYTES - self._chunk.size, "right")) - done
-        if in_chunk < 1 and self._chunk.size:
+        slot = slots.slot(done)
+        if slot >= self._chunk_stop:
             self._close_chunk()
-            in_chunk = int(np.searchsorted(ends, start + CHUNK_BYTES, "right")) - done
-        # A record larger than a limit goes alone.
-        return max(min(in_shard, in_chunk), 1)
+            self._chunk_stop = self._rule.stop_after(slot)
+        # A record larger than the limit goes alone.
+        return max(min(in_shard, slots.count_before(self._chunk_stop) - done), 1)
 
     def _close_chunk(self) -> None:
         chunk = self._chunk
@@ -212,7 +230,8 @@ class ShardCutter:
     def _write(self, packed: tuple[_Chunk, Sequence[Buffer]]) -> None:
         chunk, pieces = packed
         is_oversized = chunk.size > self._max_shard_bytes
-        self._report(0, self._writer.add(chunk.shard, pieces, chunk.records, is_oversized=is_oversized))
+        written = self._writer.add(chunk.shard, pieces, chunk.records, size=chunk.size, is_oversized=is_oversized)
+        self._report(0, written)
         for held in chunk.owners:
             self._let_go(held)
 

@@ -63,7 +63,7 @@ class _Buffer:
 
 
 class StripReader:
-    """The strips of a plan from ``first_patch`` on, in order.
+    """The strips of a plan's patches, from ``first_patch`` to before ``stop_patch``, in order.
 
     A strip's arrays are overwritten two strips later (one later with a single buffer): consume it before asking for
     the next.
@@ -77,9 +77,10 @@ class StripReader:
         *,
         mask_mode: str,
         first_patch: int = 0,
+        stop_patch: int | None = None,
     ) -> None:
         self._plan = plan
-        self._first_patch = first_patch
+        self._patches = first_patch, stop_patch
         self._source = source
         self._bands = bands
         self._is_pixel_mode = mask_mode == "pixel"
@@ -90,7 +91,7 @@ class StripReader:
         ]
 
     def __iter__(self) -> Iterator[Strip]:
-        ranges = self._plan.strip_ranges(self._first_patch)
+        ranges = self._plan.strip_ranges(*self._patches)
         buffers = itertools.cycle(self._buffers)
         previous: _Buffer | None = None
         if len(self._buffers) == 1:

@@ -12,7 +12,8 @@ import numpy as np
 
 from geotfr.mixer import SetNames
 from geotfr.options import TableOptions, resolve_workers
-from geotfr.pipeline.export.shards import CHUNK_BYTES, ShardWriter
+from geotfr.pipeline.export.chunks import CHUNK_BYTES
+from geotfr.pipeline.export.shards import ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
