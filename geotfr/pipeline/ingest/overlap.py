@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from geotfr.errors import UsageError
-from geotfr.patches.blend import Blender, blend_bytes
+from geotfr.patches.blend import blend_bytes, new_blender
+from geotfr.patches.blend_area import BlendArea
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.options import IngestOptions
+    from geotfr.patches.blend import Blender
     from geotfr.pipeline.ingest.output_grid import OutputGrid
     from geotfr.pipeline.ingest.predictions import PatchValues, PredictionBand
     from geotfr.records.faults import ReadReport
@@ -116,11 +118,9 @@ class Cores:
         column = sum(
             blend_bytes(
                 self._overlap,
-                patch_yx=self._grid.patch_yx,
-                margin_yx=bands[0].reading.margin_yx,
+                self._area(bands, range(1), range(1)),
                 bands=len(bands),
                 itemsize=self._group_dtype(bands).itemsize,
-                lag=self._lag,
             )
             for bands in self._groups
         )
@@ -151,15 +151,12 @@ class Cores:
 
     def _blended(self, batches: Iterator[PatchValues], kept: range, laid: range) -> Iterator[PatchRun]:
         blenders = [
-            Blender(
+            new_blender(
                 self._overlap,
-                patch_yx=self._grid.patch_yx,
-                margin_yx=bands[0].reading.margin_yx,
-                columns=laid,
-                kept=kept,
+                self._area(bands, laid, kept),
                 bands=len(bands),
                 dtype=self._group_dtype(bands),
-                lag=self._lag,
+                nodata=self._nodata,
             )
             for bands in self._groups
         ]
@@ -170,8 +167,7 @@ class Cores:
                 done += 1
             for blender, bands in zip(blenders, self._groups, strict=True):
                 blocks = [band.reading.blocks(chunk.values[band.feature], band.channel) for band in bands]
-                valid = [self._valid(block, chunk.is_there) for block in blocks]
-                blender.lay(chunk.row, chunk.column, blocks, valid)
+                blender.lay(chunk.row, chunk.column, blocks, chunk.is_there)
         for row in range(done, self._grid.rows):
             yield self._taken(blenders, row, kept)
 
@@ -191,12 +187,14 @@ class Cores:
             lambda patch: f"blended predictions of patch row {row}, patch column {kept.start + patch}",
         )
 
-    def _valid(self, block: NDArray[Any], is_there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        valid = ~np.isnan(block) if block.dtype.kind == "f" else np.ones(block.shape, bool)
-        if self._nodata is not None:
-            valid &= block != self._nodata
-        valid &= is_there[:, np.newaxis, np.newaxis]
-        return valid
+    def _area(self, bands: Sequence[PredictionBand], laid: range, kept: range) -> BlendArea:
+        return BlendArea(
+            patch_yx=self._grid.patch_yx,
+            margin_yx=bands[0].reading.margin_yx,
+            columns=laid,
+            kept=kept,
+            lag=self._lag,
+        )
 
     def _chunks(self, batches: Iterator[PatchValues], laid: range) -> Iterator[_Chunk]:
         """The records of ``laid`` patch columns in groups of the grid's own, whatever the batches."""
