@@ -89,6 +89,16 @@ class SetNames:
         return f"{self._stem}manifest.json"
 
     @property
+    def patch_table(self) -> str:
+        """The file name of the patch table."""
+        return f"{self._stem}patches.parquet"
+
+    @property
+    def patch_tables(self) -> tuple[str, ...]:
+        """The names that a patch table of this prefix may have, by either naming."""
+        return tuple(dict.fromkeys(replace(self, naming=naming).patch_table for naming in get_args(Naming)))
+
+    @property
     def tellers(self) -> tuple[str, ...]:
         """All names that a manifest or mixer of this prefix may have, by either naming: they tell a set is whole."""
         found = [

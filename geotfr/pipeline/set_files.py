@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geotfr.mixer import is_manifest, is_mixer
+from geotfr.mixer.patch_tables import is_patch_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,12 +17,14 @@ __all__ = ["belongs_to", "text_file"]
 
 
 def belongs_to(names: SetNames) -> Callable[[str], bool]:
-    """Whether a file of the folder belongs to the set; a JSON file by its content too, for users have others."""
+    """Whether a file of the folder belongs to the set; JSON and tables by content too, as users have others."""
 
     def belongs(file_name: str) -> bool:
+        path = names.folder / file_name
+        if file_name in names.patch_tables:
+            return is_patch_table(path)
         if not names.is_of_set(file_name):
             return False
-        path = names.folder / file_name
         return not file_name.endswith(".json") or is_mixer(path) or is_manifest(path)
 
     return belongs

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["MEMBER_SUBFIELD", "ShardCodec", "ShardStream", "codec"]
+__all__ = ["MEMBER_HEAD", "MEMBER_SUBFIELD", "ShardCodec", "ShardStream", "codec"]
 
 MEMBER_SUBFIELD = b"GT"
 """Identifier of the gzip extra subfield that holds a member's size: uint64, little endian, header to trailer."""
 
 # Magic, deflate, flag FEXTRA, no time, no hint, unknown system; then XLEN = 12: identifier, length 8, size.
-_MEMBER_HEAD = struct.Struct("<4s I 2s H 2s H Q")
+MEMBER_HEAD = struct.Struct("<4s I 2s H 2s H Q")
+"""The header of a member that tells its size."""
 _GZIP_EXTRA = b"\x1f\x8b\x08\x04"
 _UNKNOWN_SYSTEM = b"\x00\xff"
 # Levels 0-2 gave the same bytes on every instruction set that was tried; 3 did not.
@@ -80,8 +81,8 @@ class _EarthEngineGzip:
 def gzip_member(data: Buffer) -> bytes:
     """``data`` as one gzip member whose header tells the member's size."""
     deflated = isal_zlib.compress(data, _FAST_LEVEL, -zlib.MAX_WBITS)
-    size = _MEMBER_HEAD.size + len(deflated) + _TRAILER.size
-    head = _MEMBER_HEAD.pack(_GZIP_EXTRA, 0, _UNKNOWN_SYSTEM, 12, MEMBER_SUBFIELD, 8, size)
+    size = MEMBER_HEAD.size + len(deflated) + _TRAILER.size
+    head = MEMBER_HEAD.pack(_GZIP_EXTRA, 0, _UNKNOWN_SYSTEM, 12, MEMBER_SUBFIELD, 8, size)
     return b"".join((head, deflated, _TRAILER.pack(isal_zlib.crc32(data), memoryview(data).nbytes & 0xFFFFFFFF)))
 
 

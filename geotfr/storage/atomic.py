@@ -158,6 +158,11 @@ class AtomicFile:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV):
                 raise
 
+    @property
+    def staged_path(self) -> Path:
+        """Where the file is until it is published."""
+        return self._temporary
+
     def write(self, data: Buffer) -> None:
         """Append all of ``data``."""
         view = memoryview(data).cast("B")

@@ -1,4 +1,4 @@
-"""The libraries of the extra ``vector``, imported when they are first used."""
+"""The libraries of the extras ``vector`` and ``table``, imported when they are first used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from typing import Any
 
 from geotfr.errors import UsageError
 
-__all__ = ["load"]
+__all__ = ["load", "load_arrow"]
+
+
+def load_arrow(module: str = "pyarrow") -> Any:
+    """pyarrow or a ``module`` of it, for patch tables.
+
+    Raises
+    ------
+    UsageError
+        The extra ``table`` isn't installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UsageError("patch tables need pyarrow, which isn't installed; pip install 'geotfr[table]'") from error
 
 
 def load(module: str) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.grid.crs import crs_wkt
 from geotfr.vectors.columns import splits_of
 from geotfr.vectors.extra import load
+from geotfr.vectors.geoparquet import ByteSink, Writable, geo_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from typing_extensions import Buffer
 
 __all__ = ["ByteSink", "TableShape", "is_vector_name", "needs_path", "to_frame", "write_table"]
 
@@ -60,16 +59,6 @@ class TableShape:
     geometry: str | None
     is_points: bool
     crs: str
-
-
-class ByteSink(Protocol):
-    """An open file: what pyarrow writes goes there."""
-
-    size: int
-
-    def write(self, data: Buffer) -> None:
-        """Append ``data``."""
-        ...
 
 
 def is_vector_name(path: str | Path) -> bool:
@@ -256,37 +245,6 @@ def _told(path: Path, failed: list[GeotfrError]) -> Iterator[None]:
         raise OutputError(f"{path}: can't be written: {' '.join(str(error).split())}") from error
 
 
-class _Writable:
-    """A :class:`ByteSink` as a binary file object, for pyarrow."""
-
-    closed = False
-
-    def __init__(self, file: ByteSink) -> None:
-        self._file = file
-
-    def write(self, data: Any) -> int:
-        self._file.write(data)
-        return memoryview(data).nbytes
-
-    def tell(self) -> int:
-        return self._file.size
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def close(self) -> None:
-        """Whoever made the file closes it."""
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-
 def _write_csv(file: ByteSink, shape: TableShape, batches: Iterator[Any]) -> None:
     csv, pa = load("pyarrow.csv"), load("pyarrow")
     is_text = shape.geometry is not None
@@ -294,7 +252,7 @@ def _write_csv(file: ByteSink, shape: TableShape, batches: Iterator[Any]) -> Non
     if shape.geometry is not None:
         place = schema.get_field_index(shape.geometry)
         schema = schema.set(place, pa.field(shape.geometry, pa.string()))
-    with csv.CSVWriter(pa.PythonFile(_Writable(file), "w"), schema) as writer:
+    with csv.CSVWriter(pa.PythonFile(Writable(file), "w"), schema) as writer:
         for batch in batches:
             writer.write_batch(_with_wkt(batch, shape, schema) if is_text else batch)
 
@@ -315,11 +273,13 @@ def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) ->
     pa, pq = load("pyarrow"), load("pyarrow.parquet")
     schema = shape.schema
     if shape.geometry is not None:
-        schema = schema.with_metadata({"geo": json.dumps(_geoparquet(shape))})
+        kinds = ["Point"] if shape.is_points else []
+        geo = geo_metadata(shape.geometry, geometry_types=kinds, crs=shape.crs)
+        schema = schema.with_metadata({"geo": json.dumps(geo)})
     # Dictionaries of measured numbers only cost time.
     types = pa.types
     worth = [field.name for field in schema if types.is_string(field.type) or types.is_boolean(field.type)]
-    with pq.ParquetWriter(pa.PythonFile(_Writable(file), "w"), schema, use_dictionary=worth or False) as writer:
+    with pq.ParquetWriter(pa.PythonFile(Writable(file), "w"), schema, use_dictionary=worth or False) as writer:
         held: list[Any] = []
         rows = 0
         for batch in batches:
@@ -330,15 +290,6 @@ def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) ->
                 held, rows = [], 0
         if held:
             writer.write_table(pa.Table.from_batches(held).cast(schema))
-
-
-def _geoparquet(shape: TableShape) -> dict[str, Any]:
-    """GeoParquet's description. **Source**: GeoParquet 1.1.0."""
-    import pyproj
-
-    column: dict[str, Any] = {"encoding": "WKB", "geometry_types": ["Point"] if shape.is_points else []}
-    column["crs"] = pyproj.CRS.from_user_input(shape.crs).to_json_dict() if shape.crs else None
-    return {"version": "1.1.0", "primary_column": shape.geometry, "columns": {shape.geometry: column}}
 
 
 def _write_ogr(path: Path, layer: str, driver: str, shape: TableShape, batches: Iterator[Any]) -> None:

@@ -133,6 +133,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Pixels that can't be read: stop, or mask their storage blocks and exit with code 3.",
 )
+@click.option(
+    "--patch-table",
+    is_flag=True,
+    help="Also write PREFIX-patches.parquet: of each patch its place, digest, footprint and statistics (extra: table).",
+)
+@click.option(
+    "--class-bands", metavar="NAMES", default="", help="Bands whose values are classes: the table gets their shares."
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
 @memory_limit_option
@@ -150,6 +158,8 @@ def command(
     overwrite: bool,
     resume: bool,
     on_read_error: str,
+    patch_table: bool,
+    class_bands: str,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -184,6 +194,8 @@ def command(
         overwrite=overwrite,
         resume=resume,
         on_read_error=on_read_error,
+        patch_table=patch_table,
+        class_bands=class_bands,
         progress=shows_progress(quiet=quiet),
         on_plan=tell_plan,
         **options,

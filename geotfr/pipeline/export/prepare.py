@@ -11,6 +11,7 @@ from geotfr.errors import UsageError
 from geotfr.options import parse_size
 from geotfr.patches import PatchLayout
 from geotfr.patches.features import BandSpec, feature_specs
+from geotfr.pipeline.catalog.collect import RowCollector, rows_memory_bytes
 from geotfr.pipeline.export.encode import make_encoder
 from geotfr.pipeline.export.plan import check_patches, plan_for
 from geotfr.pipeline.export.strips import StripReader
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from geotfr.options import ExportOptions, Size
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
+    from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.pipeline.export.resume import Tally
     from geotfr.pipeline.export.strips import PixelSource
     from geotfr.rasters.source import RasterSource
@@ -86,6 +88,8 @@ class Prepared:
         Masks what can't be read, if that is wanted.
     encoder, codec
         How records are made and packed.
+    rows
+        Gathers the rows of a patch table, if one is wanted.
     plan
         What will be written, and how.
     """
@@ -98,6 +102,7 @@ class Prepared:
         workers: int,
         memory_limit: Size | None,
         on_read_error: str = "error",
+        table: TableRequest | None = None,
     ) -> None:
         if on_read_error not in ON_READ_ERROR:
             raise UsageError(f"on_read_error: found {on_read_error!r}; allowed are {' and '.join(ON_READ_ERROR)}")
@@ -125,6 +130,7 @@ class Prepared:
         )
         _check_patch_index(options, features)
         self.encoder = make_encoder(layout, features, sequences=options.sequence_data, patch_index=options.patch_index)
+        self.rows = None if table is None else RowCollector(self.encoder, features, table.class_bands)
         self.codec = codec(options.compressor)
         self.plan = plan_for(
             layout=layout,
@@ -139,6 +145,7 @@ class Prepared:
             compresses=self.codec.packs,
             workers=workers,
             memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
+            table_bytes=0 if table is None else rows_memory_bytes(layout.count, len(features)),
         )
 
     @property

@@ -72,6 +72,8 @@ class ExportJournal:
         Where a run that nothing was left of begins.
     notes_chunks
         Whether to note each shard's chunks too: it will be put together with others.
+    from_start
+        Whether all strips are read again, those of whole shards too.
 
     Attributes
     ----------
@@ -91,6 +93,7 @@ class ExportJournal:
         *,
         first_patch: int = 0,
         notes_chunks: bool = False,
+        from_start: bool = False,
     ) -> None:
         self._outputs = outputs
         self._notes_chunks = notes_chunks
@@ -112,6 +115,8 @@ class ExportJournal:
                     unreadable.add((row, col) for row, col in facts["unreadable"])
         self._done = sum(shard.records for shard in self.shards)
         self._noted_drops = len(self.tally.dropped)
+        if from_start:
+            self.first_patch, self.tally = first_patch, Tally()
         self._noted_blocks = len(self._blocks())
         self.surplus = self._done - self.tally.records
         """Records from ``first_patch`` on that whole shards hold already."""

@@ -13,7 +13,10 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import MissingInputError, UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo
+from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
+from geotfr.pipeline.catalog.collect import TableRequest
+from geotfr.pipeline.catalog.exported import fills_of, write_table_of
 from geotfr.pipeline.export.encode import slots_of
 from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal, Tally
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from geotfr.options import Size
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
+    from geotfr.patches.rows import PatchRows
     from geotfr.pipeline.export.chunks import Slots
     from geotfr.pipeline.export.encode import Encoded, Unit
     from geotfr.pipeline.export.plan import ExportPlan
@@ -61,6 +65,8 @@ class ExportResult:
         Path of the mixer; None where ``masked_threshold`` forbids one.
     manifest
         Path of the manifest.
+    patch_table
+        Path of the patch table, or None.
     patches_written
         Records in all shards.
     patches_dropped
@@ -83,6 +89,7 @@ class ExportResult:
     shards: tuple[Path, ...]
     mixer: Path | None
     manifest: Path
+    patch_table: Path | None
     patches_written: int
     patches_dropped: int
     masked_share: float
@@ -99,6 +106,7 @@ class ExportResult:
             "shards": [str(path) for path in self.shards],
             "mixer": None if self.mixer is None else str(self.mixer),
             "manifest": str(self.manifest),
+            "patch_table": None if self.patch_table is None else str(self.patch_table),
             "patches_written": self.patches_written,
             "patches_dropped_masked": self.patches_dropped,
             "left_out": self.plan.to_dict()["left_out"],
@@ -124,6 +132,7 @@ class ExportResult:
                 f"masked    {self.masked_share:.1%} of the patches' pixels",
                 f"mixer     {self.mixer or 'none: a masked threshold other than 1 forbids it'}",
                 f"manifest  {self.manifest}",
+                *([] if self.patch_table is None else [f"table     {self.patch_table}"]),
             )
         )
 
@@ -152,6 +161,8 @@ def export_image(
     overwrite: bool = False,
     resume: bool = False,
     on_read_error: str = "error",
+    patch_table: bool = False,
+    class_bands: str | Sequence[str] = (),
     workers: int | None = None,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
@@ -178,6 +189,11 @@ def export_image(
     on_read_error
         ``error`` (default): pixels that can't be read stop the export. ``mask``: their storage blocks are masked,
         counted and told.
+    patch_table
+        Also write ``PREFIX-patches.parquet``, a row for each patch: place, digest, outline, statistics. Needs the
+        extra ``table`` (pyarrow). The other files are the same with and without it.
+    class_bands
+        Bands whose values are classes: the table gets the share of each class.
     workers
         Threads; by default as many as there are cores, up to 4. The bytes don't depend on it.
     memory_limit
@@ -234,7 +250,14 @@ def export_image(
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     with open_rasters(sources, checked, threads) as source:
-        prepared = Prepared(source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error)
+        prepared = Prepared(
+            source,
+            checked,
+            workers=threads,
+            memory_limit=memory_limit,
+            on_read_error=on_read_error,
+            table=TableRequest.checked(patch_table=patch_table, class_bands=class_bands),
+        )
         if on_plan is not None:
             on_plan(prepared.plan)
         return ExportJob(prepared).run(
@@ -252,6 +275,7 @@ class ExportJob:
         self._unreadable = prepared.unreadable
         self._encoder = prepared.encoder
         self._codec = prepared.codec
+        self._rows = prepared.rows
         self.plan = prepared.plan
 
     def run(
@@ -280,7 +304,8 @@ class ExportJob:
         ):
             self._check_names(names, overwrite=overwrite or resume)
             left = [] if self._is_in_memory else outputs.begin(self._head())
-            journal = ExportJournal(outputs, left, self._unreadable)
+            # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.
+            journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
             resumed = len(journal.shards)
             whole_bytes = sum(shard.file.size for shard in journal.shards)
             check_space(names.folder, self._least_bytes() - whole_bytes, what="this export")
@@ -297,12 +322,15 @@ class ExportJob:
             tally = journal.tally
             named, manifest = self._describe(names, writer, tally)
             files = list(named)
+            if self._rows is not None:
+                table = write_table_of(outputs, self._rows.rows(), manifest, writer.shards, fills_of(plan.features))
+                files.append((names.patch_table, table))
             mixer_name = None
             if options.masked_threshold == 1:
                 mixer_name = names.mixer(total=len(named))
                 files.append((mixer_name, text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
             files.append((names.manifest, text_file(outputs, manifest.to_text())))
-            outputs.publish(files, incomplete_without=names.tellers)
+            outputs.publish(files, incomplete_without=(*names.tellers, *names.patch_tables))
         patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
         # Where all records are alike, the plan has told it.
         oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)
@@ -311,6 +339,7 @@ class ExportJob:
             shards=tuple(names.folder / name for name, _ in named),
             mixer=None if mixer_name is None else names.folder / mixer_name,
             manifest=names.folder / names.manifest,
+            patch_table=None if self._rows is None else names.folder / names.patch_table,
             patches_written=manifest.patches_written,
             patches_dropped=len(manifest.patches_dropped),
             masked_share=tally.masked_pixels / (plan.layout.count * patch_pixels),
@@ -360,6 +389,9 @@ class ExportJob:
         """Refuse, before a pixel is read, names that can't be taken; a set's own files are looked for elsewhere."""
         plan = self.plan
         check_output(names.folder / names.manifest, overwrite=True)
+        if self._rows is not None:
+            table = names.folder / names.patch_table
+            check_output(table, overwrite=overwrite and is_patch_table(table))
         check_output(names.folder / names.shard(plan.shard_count - 1, total=plan.shard_count), overwrite=True)
         if plan.is_even and self._options.masked_threshold == 1:
             check_output(names.folder / names.mixer(total=plan.shard_count), overwrite=overwrite)
@@ -375,7 +407,7 @@ class ExportJob:
         self, writer: ShardWriter, journal: ExportJournal, report: Progress, part: Part | None = None
     ) -> None:
         """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
-        plan, encoder, options, tally = self.plan, self._encoder, self._options, journal.tally
+        plan, encoder, options, tally, rows = self.plan, self._encoder, self._options, journal.tally, self._rows
         with encoder_pool(plan.workers) as pool:
             cutter = ShardCutter(
                 writer,
@@ -390,12 +422,15 @@ class ExportJob:
             )
             surplus = journal.surplus
 
-            def encode(strip: Strip, unit: Unit) -> tuple[Encoded, Slots]:
-                return encoder.encode(strip, unit), slots_of(encoder, strip, unit)
+            def encode(strip: Strip, unit: Unit) -> tuple[Encoded, Slots, PatchRows | None]:
+                encoded, slots = encoder.encode(strip, unit), slots_of(encoder, strip, unit)
+                return encoded, slots, None if rows is None else rows.rows_of(strip, unit, encoded)
 
-            def commit(done: tuple[Encoded, Slots]) -> None:
+            def commit(done: tuple[Encoded, Slots, PatchRows | None]) -> None:
                 nonlocal surplus
-                encoded, slots = done
+                encoded, slots, found = done
+                if rows is not None:
+                    rows.add(encoded, found)
                 tally.counts.add(encoded.counts)
                 tally.records += len(encoded.ends)
                 known = min(surplus, len(encoded.ends))

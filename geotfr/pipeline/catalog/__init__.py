@@ -1,0 +1,1 @@
+"""The patch table and what is made with it: statistics, splits, collections."""

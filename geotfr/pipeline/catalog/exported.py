@@ -1,0 +1,63 @@
+"""The patch table of an export, from the rows gathered on the way and the shards as they were written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geotfr.patches.features import FeatureSpec
+from geotfr.records.members import gzip_members
+from geotfr.records.places import ShardContent, record_places
+from geotfr.vectors.patch_table import PatchSet, TablePart, write_patch_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from geotfr.mixer import Manifest
+    from geotfr.patches.rows import PatchRows
+    from geotfr.pipeline.export.shards import WrittenShard
+    from geotfr.storage import AtomicFile, OutputSet
+
+__all__ = ["fills_of", "patch_set_of", "write_table_of"]
+
+
+def write_table_of(
+    outputs: OutputSet,
+    rows: PatchRows,
+    manifest: Manifest,
+    shards: Sequence[WrittenShard],
+    fills: Mapping[str, float],
+) -> AtomicFile:
+    """The table of one set as a finished file of ``outputs``."""
+    contents = [_content(shard, is_gzip=manifest.compressor != "none") for shard in shards]
+    part = TablePart(
+        patches=patch_set_of(manifest, fills), rows=rows, places=record_places(rows.lengths, rows.records, contents)
+    )
+    file = outputs.create()
+    write_patch_table(file, [part])
+    file.finish()
+    return file
+
+
+def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:
+    """The set that a manifest describes."""
+    return PatchSet(
+        source="+".join(source.name for source in manifest.sources),
+        geobox=manifest.geobox,
+        patch_yx=manifest.patch_yx,
+        margin_yx=manifest.margin_yx,
+        rows=manifest.rows,
+        columns=manifest.columns,
+        shards=tuple((shard.name, shard.bytes, shard.crc32c) for shard in manifest.shards),
+        fills=dict(fills),
+    )
+
+
+def fills_of(features: Sequence[FeatureSpec]) -> dict[str, float]:
+    """What masked values of each feature hold; features whose channels differ in it are left out."""
+    return {feature.name: feature.fills[0] for feature in features if len(set(feature.fills)) == 1}
+
+
+def _content(shard: WrittenShard, *, is_gzip: bool) -> ShardContent:
+    members = gzip_members(shard.file.staged_path) if is_gzip else None
+    size = shard.file.size if members is None else int(members[-1, 1])
+    return ShardContent(records=shard.records, content_bytes=size, members=members)

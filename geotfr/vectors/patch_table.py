@@ -1,0 +1,461 @@
+"""The patch table: a GeoParquet file with a row for each patch that was written.
+
+Its columns are described in ``docs/reference/patch-table.md``. The file's metadata hold, as JSON, the grids and
+shards that the rows belong to, so that a table is read without the manifests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr._version import __version__
+from geotfr.errors import DamagedError, InputError, MissingInputError, OutputError, UsageError
+from geotfr.grid.crs import same_crs
+from geotfr.grid.footprints import LONLAT, lonlat_bounds, patch_corners
+from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
+from geotfr.vectors.extra import load_arrow
+from geotfr.vectors.geoparquet import Writable, geo_metadata, outline_wkb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.grid import GeoBox
+    from geotfr.patches.rows import PatchRows
+    from geotfr.records.places import RecordPlaces
+    from geotfr.vectors.geoparquet import ByteSink
+
+__all__ = ["PatchSet", "PatchTable", "TablePart", "read_patch_table", "rewrite_patch_table", "write_patch_table"]
+
+TABLE_FORMAT = 1
+_GROUP_ROWS = 1 << 17
+_STATISTICS = ("count", "min", "max", "mean", "std")
+# Columns whose least and greatest value tell nothing, or are their whole size.
+_UNORDERED = ("sha256", "geometry")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchSet:
+    """One set of shards of one grid, as the table's metadata tell it.
+
+    Attributes
+    ----------
+    source
+        What the patches were cut from: the names of the rasters, joined by ``+``; empty where nobody knows.
+    geobox
+        The grid.
+    patch_yx, margin_yx
+        (rows, columns).
+    rows, columns
+        Patches of the grid.
+    shards
+        (name, bytes, CRC32C as 8 hex digits or empty) of each shard.
+    fills
+        Feature -> what its masked values hold; absent where nobody knows.
+    """
+
+    source: str
+    geobox: GeoBox
+    patch_yx: tuple[int, int]
+    margin_yx: tuple[int, int]
+    rows: int
+    columns: int
+    shards: tuple[tuple[str, int, str], ...]
+    fills: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "source": self.source,
+            "grid": {
+                "crs": self.geobox.crs,
+                "transform": list(self.geobox.affine),
+                "height": self.geobox.shape_yx[0],
+                "width": self.geobox.shape_yx[1],
+            },
+            "patch": list(self.patch_yx),
+            "margin": list(self.margin_yx),
+            "rows": self.rows,
+            "columns": self.columns,
+            "shards": [list(shard) for shard in self.shards],
+            "fills": dict(self.fills),
+        }
+
+    @staticmethod
+    def from_dict(found: Mapping[str, Any]) -> PatchSet:
+        """What :meth:`to_dict` gave."""
+        from geotfr.grid import GeoBox
+
+        grid = found["grid"]
+        a, b, c, d, e, f = (float(value) for value in grid["transform"])
+        height, width = (int(side) for side in found["patch"])
+        margin_y, margin_x = (int(side) for side in found["margin"])
+        return PatchSet(
+            source=str(found["source"]),
+            geobox=GeoBox(
+                shape_yx=(int(grid["height"]), int(grid["width"])), affine=(a, b, c, d, e, f), crs=str(grid["crs"])
+            ),
+            patch_yx=(height, width),
+            margin_yx=(margin_y, margin_x),
+            rows=int(found["rows"]),
+            columns=int(found["columns"]),
+            shards=tuple((str(name), int(size), str(crc)) for name, size, crc in found["shards"]),
+            fills={str(name): float(value) for name, value in found["fills"].items()},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePart:
+    """The rows of one set: what is in its patches, and where their records are."""
+
+    patches: PatchSet
+    rows: PatchRows
+    places: RecordPlaces
+
+
+class PatchTable:
+    """A patch table that is read column by column.
+
+    Attributes
+    ----------
+    path
+        Its file.
+    sets
+        The sets that its rows belong to.
+    extra
+        What else stands in its metadata: ``split`` where :func:`geotfr.split_patches` made one.
+    names
+        Its columns, in order.
+    """
+
+    def __init__(self, path: Path, file: Any, described: Mapping[str, Any]) -> None:
+        self.path = path
+        self._file = file
+        try:
+            self.sets = tuple(PatchSet.from_dict(each) for each in described["sets"])
+            self.extra: dict[str, Any] = dict(described.get("extra", {}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedError(f"{path}: the metadata of the patch table aren't whole; make it again") from error
+        self.names: tuple[str, ...] = tuple(file.schema_arrow.names)
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that have statistics, in order."""
+        return tuple(name.removeprefix("mean_") for name in self.names if name.startswith("mean_"))
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse columns that the table doesn't have.
+
+        Raises
+        ------
+        UsageError
+            With the columns that there are.
+        """
+        for name in names:
+            if name not in self.names:
+                shown = ", ".join(self.names[:30])
+                raise UsageError(f"{self.path}: no column {name!r}; the table has {shown}")
+
+    def arrow(self, names: Sequence[str] | None = None, where: Any = None) -> Any:
+        """The columns ``names`` (all by default) as a pyarrow table; ``where`` is a pyarrow expression of any column.
+
+        Raises
+        ------
+        UsageError
+            A column that isn't there.
+        DamagedError
+            The file can't be read.
+        """
+        if names is not None:
+            self.check_columns(names)
+        pa = load_arrow()
+        try:
+            if where is None:
+                return self._file.read(columns=None if names is None else list(names))
+            dataset = load_arrow("pyarrow.dataset").dataset(self.path, format="parquet")
+            return dataset.to_table(columns=None if names is None else list(names), filter=where)
+        except (pa.ArrowException, OSError) as error:
+            raise DamagedError(f"{self.path}: can't be read: {' '.join(str(error).split())}") from error
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column as an array; numbers that are null are NaN (or -1 where the others are whole), texts None."""
+        pa = load_arrow()
+        values = self.arrow([name])[name].combine_chunks()
+        if pa.types.is_integer(values.type) and values.null_count:
+            values = values.fill_null(-1)
+        found: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return found
+
+    def set_numbers(self) -> NDArray[np.int64]:
+        """For each row the number of its set in :attr:`sets`: ``(n,) int64``."""
+        if len(self.sets) == 1:
+            return np.zeros(len(self), np.int64)
+        pc, pa = load_arrow("pyarrow.compute"), load_arrow()
+        names = pa.array([each.source for each in self.sets])
+        found = pc.index_in(self.arrow(["source"])["source"], value_set=names)
+        if found.null_count:
+            raise DamagedError(f"{self.path}: a row's source is in none of the table's sets; make the table again")
+        return np.asarray(found.to_numpy(), np.int64)
+
+
+def read_patch_table(path: str | Path) -> PatchTable:
+    """The patch table in the file ``path``; columns are read when they are asked for.
+
+    Raises
+    ------
+    MissingInputError
+        There is no such file.
+    InputError
+        It is no Parquet file, or no patch table.
+    DamagedError
+        It is of a newer format, or its metadata are damaged.
+    """
+    path = Path(path)
+    pa, pq = load_arrow(), load_arrow("pyarrow.parquet")
+    if not path.is_file():
+        raise MissingInputError(f"{path}: no such file; 'geotfr table' makes a patch table")
+    try:
+        file = pq.ParquetFile(path, memory_map=True)
+        text = (file.schema_arrow.metadata or {}).get(PATCH_TABLE_KEY.encode())
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: no Parquet file: {' '.join(str(error).split())}") from error
+    if text is None:
+        raise InputError(f"{path}: a Parquet file, but no patch table; 'geotfr table' makes one of a set")
+    try:
+        described = json.loads(text)
+        version = described["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path}: the metadata of the patch table aren't whole; make it again") from error
+    if version != TABLE_FORMAT:
+        raise DamagedError(f"{path}: patch table format {version!r} is not known; this geotfr reads {TABLE_FORMAT}")
+    return PatchTable(path, file, described)
+
+
+def write_patch_table(file: ByteSink, parts: Sequence[TablePart]) -> None:
+    """Write the rows of ``parts``, at least one, to an open file.
+
+    Raises
+    ------
+    OutputError
+        pyarrow can't write them.
+    """
+    pa = load_arrow()
+    layout = _Layout(parts)
+    geo = geo_metadata(
+        "geometry", geometry_types=["Polygon"], crs=layout.crs, bounds=_all_bounds(layout, parts), is_ccw=True
+    )
+    described = {
+        "format": TABLE_FORMAT,
+        "geotfr_version": __version__,
+        "sets": [part.patches.to_dict() for part in parts],
+        "extra": {},
+    }
+    schema = pa.schema(layout.fields, metadata={"geo": json.dumps(geo), PATCH_TABLE_KEY: json.dumps(described)})
+    _write(file, schema, (batch for part in parts for batch in layout.batches(part, schema)))
+
+
+def rewrite_patch_table(
+    table: PatchTable, file: ByteSink, columns: Mapping[str, Any], *, extra: Mapping[str, Any] | None = None
+) -> None:
+    """Write ``table`` to an open file with some columns replaced or added, row group by row group.
+
+    Parameters
+    ----------
+    columns
+        Column -> pyarrow array of the table's length.
+    extra
+        Replaces parts of the metadata's ``extra``.
+    """
+    pa = load_arrow()
+    old = table._file.schema_arrow
+    fields = [pa.field(field.name, columns[field.name].type) if field.name in columns else field for field in old]
+    fields += [pa.field(name, array.type) for name, array in columns.items() if name not in old.names]
+    metadata = dict(old.metadata)
+    described = json.loads(metadata[PATCH_TABLE_KEY.encode()])
+    described["extra"] = {**described.get("extra", {}), **(extra or {})}
+    metadata[PATCH_TABLE_KEY.encode()] = json.dumps(described)
+    schema = pa.schema(fields, metadata=metadata)
+
+    def batches() -> Iterator[Any]:
+        row = 0
+        for group in range(table._file.num_row_groups):
+            read = table._file.read_row_group(group)
+            arrays = {name: read[name] for name in read.column_names}
+            arrays |= {name: array.slice(row, read.num_rows) for name, array in columns.items()}
+            yield pa.table([arrays[field.name] for field in schema], schema=schema)
+            row += read.num_rows
+
+    _write(file, schema, batches())
+
+
+class _Layout:
+    """The columns that all parts together have, and the batches that fill them."""
+
+    def __init__(self, parts: Sequence[TablePart]) -> None:
+        pa = load_arrow()
+        crs = parts[0].patches.geobox.crs
+        self.is_one_crs = all(same_crs(part.patches.geobox.crs, crs) for part in parts)
+        self.crs = crs if self.is_one_crs else LONLAT
+        self.features = list(dict.fromkeys(name for part in parts for name in part.rows.statistics))
+        self.classes: dict[str, list[int]] = {}
+        for part in parts:
+            for name, counts in part.rows.classes.items():
+                self.classes[name] = sorted({*self.classes.get(name, ()), *counts.classes.tolist()})
+        whole, number, text, small = pa.int64(), pa.float64(), pa.string(), pa.int32()
+        types = {
+            "number": whole,
+            "row": small,
+            "column": small,
+            "shard": text,
+            "record": whole,
+            "records": small,
+            "offset": whole,
+            "length": whole,
+            "member": whole,
+            "member_start": whole,
+            "sha256": pa.binary(32),
+            "valid_share": number,
+            "masked_share": number,
+        }
+        for name in self.features:
+            types |= {f"{each}_{name}": whole if each == "count" else number for each in _STATISTICS}
+        for name, classes in self.classes.items():
+            types |= {_share_name(name, value, self.classes): number for value in classes}
+        types |= dict.fromkeys(("west", "south", "east", "north"), number)
+        types |= {"source": text, "split": text, "geometry": pa.binary()}
+        self.fields = [pa.field(name, kind) for name, kind in types.items()]
+
+    def batches(self, part: TablePart, schema: Any) -> Iterator[Any]:
+        pa = load_arrow()
+        for start in range(0, len(part.rows), _GROUP_ROWS):
+            arrays = self._arrays(part, slice(start, start + _GROUP_ROWS))
+            yield pa.table([arrays[field.name] for field in schema], schema=schema)
+
+    def _arrays(self, part: TablePart, rows: slice) -> dict[str, Any]:
+        pa = load_arrow()
+        patches, numbers, places = part.patches, part.rows.numbers[rows], part.places.part(rows)
+        row, column = np.divmod(numbers, patches.columns)
+        count = len(numbers)
+        bounds = lonlat_bounds(patches.geobox.crs, patches.geobox.affine, patches.patch_yx, row, column)
+        digests = np.ascontiguousarray(part.rows.digests[rows])
+        names = pa.array([name for name, _, _ in patches.shards], pa.string())
+        arrays = {
+            "number": pa.array(numbers),
+            "row": pa.array(row.astype(np.int32)),
+            "column": pa.array(column.astype(np.int32)),
+            "shard": pa.DictionaryArray.from_arrays(pa.array(places.shards), names).cast(pa.string()),
+            "record": pa.array(places.records),
+            "records": pa.array(np.full(count, part.rows.records, np.int32)),
+            "offset": pa.array(places.offsets),
+            "length": pa.array(part.rows.lengths[rows]),
+            "member": pa.array(places.members, mask=places.members < 0),
+            "member_start": pa.array(places.member_starts, mask=places.members < 0),
+            "sha256": pa.Array.from_buffers(pa.binary(32), count, [None, pa.py_buffer(digests)]),
+            "source": pa.repeat(pa.scalar(patches.source or None, pa.string()), count),
+            "split": pa.nulls(count, pa.string()),
+            "geometry": outline_wkb(self._outlines(patches, row, column, bounds)),
+        }
+        for place, name in enumerate(("west", "south", "east", "north")):
+            arrays[name] = _floats(bounds[:, place])
+        arrays |= _shares(part, rows, count)
+        arrays |= self._statistics(part, rows, count)
+        return arrays
+
+    def _outlines(
+        self, patches: PatchSet, row: NDArray[np.int64], column: NDArray[np.int64], bounds: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        if self.is_one_crs:
+            return patch_corners(patches.geobox.affine, patches.patch_yx, row, column)
+        west, south, east, north = bounds.T
+        # A box over the antimeridian goes on beyond 180.
+        east = np.where(east < west, east + 360, east)
+        return np.stack([np.stack([west, west, east, east, west]), np.stack([north, south, south, north, north])]).T
+
+    def _statistics(self, part: TablePart, rows: slice, count: int) -> dict[str, Any]:
+        pa = load_arrow()
+        arrays: dict[str, Any] = {}
+        for name in self.features:
+            found = part.rows.statistics.get(name)
+            if found is None:
+                arrays |= {
+                    f"{each}_{name}": pa.nulls(count, pa.int64() if each == "count" else pa.float64())
+                    for each in _STATISTICS
+                }
+                continue
+            arrays[f"count_{name}"] = pa.array(found.counts[rows])
+            arrays[f"min_{name}"] = _floats(found.lows[rows])
+            arrays[f"max_{name}"] = _floats(found.highs[rows])
+            arrays[f"mean_{name}"] = _floats(found.means[rows])
+            arrays[f"std_{name}"] = _floats(found.deviations[rows])
+        pixels = part.patches.patch_yx[0] * part.patches.patch_yx[1]
+        for name, classes in self.classes.items():
+            counts = part.rows.classes.get(name)
+            known = {} if counts is None else dict(zip(counts.classes.tolist(), counts.counts[rows].T, strict=True))
+            for value in classes:
+                share = pa.nulls(count, pa.float64())
+                if counts is not None:
+                    share = pa.array(known[value] / pixels if value in known else np.zeros(count))
+                arrays[_share_name(name, value, self.classes)] = share
+        return arrays
+
+
+def _share_name(band: str, value: int, classes: Mapping[str, Any]) -> str:
+    return f"share_{value}" if len(classes) == 1 else f"share_{band}_{value}"
+
+
+def _shares(part: TablePart, rows: slice, count: int) -> dict[str, Any]:
+    pa = load_arrow()
+    if part.rows.masked is None:
+        return {name: pa.nulls(count, pa.float64()) for name in ("valid_share", "masked_share")}
+    masked = part.rows.masked[rows] / (part.patches.patch_yx[0] * part.patches.patch_yx[1])
+    return {"valid_share": pa.array(1 - masked), "masked_share": pa.array(masked)}
+
+
+def _floats(values: NDArray[np.float64]) -> Any:
+    """An array whose NaN are null."""
+    return load_arrow().array(values, from_pandas=True)
+
+
+def _all_bounds(layout: _Layout, parts: Sequence[TablePart]) -> list[float] | None:
+    """The bounds of all footprints; None without a row, and where some have no place."""
+    boxes = []
+    for part in parts:
+        if not layout.is_one_crs or not len(part.rows):
+            return None
+        row, column = np.divmod(part.rows.numbers, part.patches.columns)
+        ends = np.array([[r, c] for r in (row.min(), row.max()) for c in (column.min(), column.max())])
+        outlines = patch_corners(part.patches.geobox.affine, part.patches.patch_yx, ends[:, 0], ends[:, 1])
+        boxes.append(np.concatenate([outlines.min(axis=(0, 1)), outlines.max(axis=(0, 1))]))
+    west, south = np.min(boxes, axis=0)[:2].tolist()
+    east, north = np.max(boxes, axis=0)[2:].tolist()
+    return [west, south, east, north]
+
+
+def _write(file: ByteSink, schema: Any, batches: Iterator[Any]) -> None:
+    pa, pq = load_arrow(), load_arrow("pyarrow.parquet")
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    ordered = [field.name for field in schema if field.name not in _UNORDERED]
+    try:
+        with pq.ParquetWriter(
+            pa.PythonFile(Writable(file), "w"),
+            schema,
+            compression="zstd",
+            compression_level=1,
+            # Dictionaries of measured numbers only cost time.
+            use_dictionary=texts,
+            write_statistics=ordered,
+        ) as writer:
+            for batch in batches:
+                writer.write_table(batch, row_group_size=_GROUP_ROWS)
+    except pa.ArrowException as error:
+        raise OutputError(f"the patch table can't be written: {' '.join(str(error).split())}") from error
