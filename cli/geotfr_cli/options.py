@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOSSES",
+    "allow_driver_option",
+    "allow_network_option",
     "common_options",
     "memory_limit_option",
     "overwrite_option",
@@ -47,6 +49,18 @@ def common_options(function: F) -> F:
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist.")
 workers_option = click.option(
     "--workers", type=click.IntRange(1, 1024), help="Threads. The bytes don't depend on it.  [default: cores, up to 4]"
+)
+allow_driver_option = click.option(
+    "--allow-driver",
+    "allow_drivers",
+    metavar="NAME",
+    multiple=True,
+    help="A GDAL driver that may open rasters beside GTiff, as VRT or PNG. Repeatable; only for files you trust.",
+)
+allow_network_option = click.option(
+    "--allow-network",
+    is_flag=True,
+    help="Fetch rasters that are https:// or http:// addresses. Without it no network is used.",
 )
 memory_limit_option = click.option(
     "--memory-limit", metavar="SIZE", help="Resident memory that the run may take, as 500MiB.  [default: what is fast]"

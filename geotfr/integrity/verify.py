@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import GeotfrError
 from geotfr.integrity.files import FileSummary, is_sequence_file, read_examples, read_sequences
 from geotfr.integrity.inputs import Inputs, find_inputs
-from geotfr.records.crc import crc32c
 from geotfr.records.faults import Fault, ReadReport
+from geotfr.storage.digest import file_crc32c
 
 if TYPE_CHECKING:
     import os
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["VerifyResult", "verify"]
 
-_DIGEST_CHUNK_BYTES = 4 << 20
 _ADVICE = "fetch or export the file again"
 
 
@@ -197,7 +196,7 @@ class _Check:
             self._wrong(path, f"{found.file_bytes} bytes, the manifest says {listed.bytes}")
         if found.records != listed.records:
             self._wrong(path, f"{found.records} records, the manifest says {listed.records}")
-        digest = f"{_file_crc(path):08x}"
+        digest = f"{file_crc32c(path):08x}"
         if digest != listed.crc32c:
             self._wrong(path, f"CRC32C of the file is {digest}, the manifest says {listed.crc32c}")
 
@@ -271,11 +270,3 @@ def _difference(first: dict[str, tuple[str, tuple[int, ...]]], shapes: dict[str,
 
 def _length(shape: tuple[int, ...]) -> int:
     return shape[0] if shape else 0
-
-
-def _file_crc(path: Path) -> int:
-    crc = 0
-    with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_DIGEST_CHUNK_BYTES):
-            crc = crc32c(chunk, crc)
-    return crc

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from geotfr.errors import UsageError
 from geotfr.grid import Affine6
 from geotfr.mixer.names import Naming
+from geotfr.options.addresses import name_of
 from geotfr.options.values import (
     PairXY,
     Size,
@@ -89,6 +90,7 @@ class ExportKeywords(TypedDict, total=False):
     naming: str | None
     allow_ungeoreferenced: bool
     allow_drivers: str | Iterable[str] | None
+    allow_network: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,8 @@ class ExportOptions:
         Take rasters without georeference.
     allow_drivers
         GDAL drivers that may open sources beside GTiff.
+    allow_network
+        Fetch sources that are addresses.
     """
 
     patch_yx: tuple[int, int]
@@ -172,6 +176,7 @@ class ExportOptions:
     naming: Naming
     allow_ungeoreferenced: bool
     allow_drivers: tuple[str, ...]
+    allow_network: bool
 
     @staticmethod
     def checked(
@@ -207,6 +212,7 @@ class ExportOptions:
         naming: str | None = None,
         allow_ungeoreferenced: bool = False,
         allow_drivers: str | Iterable[str] | None = None,
+        allow_network: bool = False,
     ) -> ExportOptions:
         """The options, from keywords and a ``format_options`` mapping in Earth Engine's spelling (never changed).
 
@@ -265,6 +271,7 @@ class ExportOptions:
             naming=checked_choice("naming", naming or "drive", get_args(Naming)),
             allow_ungeoreferenced=allow_ungeoreferenced,
             allow_drivers=texts(allow_drivers),
+            allow_network=allow_network,
         )
 
     def as_used(self) -> dict[str, Any]:
@@ -283,7 +290,7 @@ class ExportOptions:
             "bands": None if self.bands is None else list(self.bands),
             "array_bands": [_without_folders(text) for text in self.array_bands],
             "nodata": self.nodata,
-            "masks": [PurePath(text).name for text in self.masks],
+            "masks": [name_of(text) for text in self.masks],
             "mask_mode": self.mask_mode,
             "unscale": self.unscale,
             "complex_parts": self.complex_parts,
@@ -300,6 +307,7 @@ class ExportOptions:
             "naming": self.naming,
             "allow_ungeoreferenced": self.allow_ungeoreferenced,
             "allow_drivers": list(self.allow_drivers),
+            "allow_network": self.allow_network,
         }
 
 
@@ -427,4 +435,4 @@ def _without_folder(region: str) -> str:
 def _without_folders(array_band: str) -> str:
     """A definition of an array band for the manifest, which names no folder."""
     name, _, elements = array_band.partition("=")
-    return f"{name}={','.join(PurePath(element).name for element in elements.split(','))}"
+    return f"{name}={','.join(name_of(element) for element in elements.split(','))}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from geotfr.errors import MissingInputError, UsageError
+from geotfr.options.addresses import address_scheme
 from geotfr.rasters.bands import SourceSpec, parse_source
 
 __all__ = ["ArrayBandSpec", "parse_array_band"]
@@ -75,7 +76,7 @@ def _elements(item: str, text: str) -> list[int | SourceSpec]:
     if not item:
         raise UsageError(f"--array-band {text!r}: an element is missing; write NAME=BANDS, as in evi=3-14")
     spec = parse_source(item)
-    if Path(spec.path).exists():
+    if address_scheme(spec.path) or Path(spec.path).exists():
         return [spec]
     if not glob.has_magic(spec.path):
         raise MissingInputError(f"--array-band {text!r}: {spec.path}: no such file")

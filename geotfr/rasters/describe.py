@@ -15,6 +15,7 @@ from rasterio.io import MemoryFile
 from geotfr.errors import InputError
 from geotfr.grid import GeoBox
 from geotfr.grid.crs import crs_text, same_crs
+from geotfr.options.addresses import name_of
 from geotfr.rasters.bands import SourceBand
 from geotfr.rasters.masks import nodata_in
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rasterio.io import DatasetReader
 
     from geotfr.rasters.memory import MemoryRaster
+    from geotfr.rasters.remote import RemoteFile
 
 __all__ = [
     "SourceFile",
@@ -70,6 +72,8 @@ class SourceFile:
         Numbers of the alpha bands.
     memory
         The pixels of a source in memory, which has no path; None for a file.
+    remote
+        What the server tells of a file that is fetched; None for a local one.
     """
 
     name: str
@@ -83,6 +87,12 @@ class SourceFile:
     has_band_masks: bool
     alpha_bands: tuple[int, ...]
     memory: MemoryRaster | None = None
+    remote: RemoteFile | None = None
+
+    @property
+    def has_version(self) -> bool:
+        """Whether a later run can tell if it is the same: not pixels in memory, nor what a server says nothing of."""
+        return self.memory is None and (self.remote is None or self.remote.version != "")
 
     @property
     def is_worth_threads(self) -> bool:
@@ -95,8 +105,10 @@ class SourceFile:
         return bool(self.mask_band or self.has_band_masks or self.alpha_bands)
 
 
-def describe_file(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool) -> SourceFile:
-    """The facts of an open raster.
+def describe_file(
+    dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool, remote: RemoteFile | None = None
+) -> SourceFile:
+    """The facts of an open raster; ``remote`` is what the server tells of one that is fetched.
 
     Raises
     ------
@@ -114,8 +126,9 @@ def describe_file(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: b
     # are taken from it; nodata is compared here, and alpha is found by its colour.
     own = [MaskFlags.per_dataset in found and MaskFlags.alpha not in found for found in flags]
     return SourceFile(
-        name=Path(path).name,
-        size_bytes=Path(path).stat().st_size,
+        name=name_of(path),
+        size_bytes=Path(path).stat().st_size if remote is None else remote.size_bytes,
+        remote=remote,
         path=path,
         geobox=_geobox(dataset, path, allow_ungeoreferenced=allow_ungeoreferenced),
         block_shape_yx=(max(rows), max(cols)),
@@ -171,7 +184,7 @@ def describe_bands(
                 scale=float(dataset.scales[index - 1]),
                 offset=float(dataset.offsets[index - 1]),
                 description=descriptions[index - 1] or "",
-                source=Path(path).name,
+                source=name_of(path),
                 source_number=source_number,
                 index=index,
                 is_alpha=dataset.colorinterp[index - 1] == ColorInterp.alpha,

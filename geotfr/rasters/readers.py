@@ -116,7 +116,12 @@ class FileReader:
         if self._pid != os.getpid():  # forked: a shared handle would share its place in the file
             self._open, self._pid = None, os.getpid()
         if self._open is None:
-            self._open = safe_open(self._file.path, allow_drivers=self._allow_drivers, threads=self._threads)
+            self._open = safe_open(
+                self._file.path,
+                allow_drivers=self._allow_drivers,
+                allow_network=self._file.remote is not None,
+                threads=self._threads,
+            )
         return self._open
 
     def _read_bands(self, places: list[int], window: Window, out: Sequence[NDArray[np.generic]]) -> None:

@@ -32,7 +32,7 @@ class SourceRequest:
         The nodata value of all bands, in place of the files' own.
     allow_ungeoreferenced
         Take rasters that say nothing of their place on the ground.
-    allow_drivers
+    allow_drivers, allow_network
         See :func:`geotfr.rasters.safe_open.safe_open`.
     grid
         The grid of the export.
@@ -59,6 +59,7 @@ class SourceRequest:
     nodata: str | float | None = None
     allow_ungeoreferenced: bool = False
     allow_drivers: tuple[str, ...] = ("GTiff",)
+    allow_network: bool = False
     grid: GridRequest = field(default_factory=GridRequest)
     resampling: Resampling = "nearest"
     array_bands: tuple[str, ...] = ()

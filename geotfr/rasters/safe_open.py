@@ -23,12 +23,16 @@ from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.options.addresses import address_scheme
 from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
+from geotfr.rasters.remote import HTTP_OPTIONS, NO_ADDRESS, ask, fetching, gdal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rasterio.io import DatasetReader
+
+    from geotfr.rasters.remote import RemoteFile
 
 __all__ = [
     "DEFAULT_CACHE_BYTES",
@@ -53,6 +57,8 @@ GDAL_OPTIONS: dict[str, str] = {
     "GDAL_VRT_ENABLE_PYTHON": "NO",
     "GDAL_TIFF_INTERNAL_MASK": "YES",
     "PROJ_NETWORK": "OFF",
+    **HTTP_OPTIONS,
+    **NO_ADDRESS,
 }
 """GDAL's configuration beside the cache's size. A misspelt name is accepted in silence: a test checks
 each."""
@@ -97,17 +103,24 @@ def quiet_georeference() -> Iterator[None]:
 
 
 def safe_open(
-    path: str | os.PathLike[str], *, allow_drivers: Sequence[str] = ("GTiff",), threads: int = 1
+    path: str | os.PathLike[str],
+    *,
+    allow_drivers: Sequence[str] = ("GTiff",),
+    allow_network: bool = False,
+    threads: int = 1,
 ) -> DatasetReader:
     """The raster ``path``, open for reading, by a driver of ``allow_drivers`` and no other.
 
     Parameters
     ----------
     path
-        A local file.
+        A local file; a web address, if the network is allowed.
     allow_drivers
         GDAL drivers that may open it. Where the first bytes tell the driver, that one is used if it is
         allowed; where they don't, the allowed ones that have no such mark are tried in turn.
+    allow_network
+        Fetch what an ``https://`` or ``http://`` address names. Nothing beside it is looked for. What a file names in
+        turn (a VRT, if that is allowed) is never fetched by ``/vsicurl/`` and its kind.
     threads
         Threads that decode blocks; GTiff alone has the option.
 
@@ -120,14 +133,16 @@ def safe_open(
     """
     hush_libtiff()
     text = os.fspath(path)
-    head = _head(text)
+    remote = ask(text) if allow_network and address_scheme(text) else None
+    head = _head(text) if remote is None else remote.head
     drivers = _drivers(text, head, allow_drivers)
-    _check_side_files(text)
+    if remote is None:
+        _check_side_files(text)
     while True:
         driver = drivers.pop(0)
         options = {"NUM_THREADS": str(threads)} if driver == "GTiff" and threads > 1 else {}
         try:
-            return _checked(_open(text, driver, options), text)
+            return _checked(_open(text, driver, options, remote=remote), text)
         except InputError:
             if not drivers:
                 raise
@@ -152,7 +167,8 @@ def _head(path: str) -> bytes:
         with file.open("rb") as opened:
             return opened.read(HEAD_BYTES)
     except FileNotFoundError as error:
-        raise MissingInputError(f"{path}: no such file") from error
+        hint = "; to fetch it, pass --allow-network (allow_network=True)" if address_scheme(path) else ""
+        raise MissingInputError(f"{path}: no such file{hint}") from error
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror}") from error
 
@@ -181,11 +197,11 @@ def _check_side_files(path: str) -> None:
             )
 
 
-def _open(path: str, driver: str, options: dict[str, str]) -> DatasetReader:
+def _open(path: str, driver: str, options: dict[str, str], *, remote: RemoteFile | None) -> DatasetReader:
     # An absolute path: 'https://x' and 'GTIFF_DIR:1:x' are names of files here, not addresses or directives.
-    absolute = os.path.abspath(path)  # noqa: PTH100  (Path.resolve would follow links away from side files)
+    absolute = os.path.abspath(path) if remote is None else gdal_name(path)  # noqa: PTH100  (resolve follows links)
     try:
-        with quiet_georeference():
+        with quiet_georeference(), fetching(remote):
             return rasterio.open(absolute, driver=driver, sharing=False, **options)
     except (*GDAL_ERRORS, ValueError) as error:
         if driver not in _known_drivers():

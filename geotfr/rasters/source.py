@@ -285,6 +285,7 @@ def open_sources(
     nodata: str | float | None = None,
     allow_ungeoreferenced: bool = False,
     allow_drivers: Sequence[str] = ("GTiff",),
+    allow_network: bool = False,
     threads: int = 1,
 ) -> RasterSource:
     """The rasters ``specs``, on one grid, as one stack of bands.
@@ -300,7 +301,7 @@ def open_sources(
         The nodata value of all bands, in place of the files' own.
     allow_ungeoreferenced
         Take rasters that say nothing of their place on the ground.
-    allow_drivers
+    allow_drivers, allow_network
         See :func:`geotfr.rasters.safe_open.safe_open`.
     threads
         Threads that decode compressed blocks.
@@ -333,6 +334,7 @@ def open_sources(
         nodata=nodata,
         allow_ungeoreferenced=allow_ungeoreferenced,
         allow_drivers=tuple(allow_drivers),
+        allow_network=allow_network,
         threads=threads,
     )
     stack = gather(specs, request)

@@ -9,11 +9,13 @@ import numpy as np
 
 from geotfr.errors import InputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
+from geotfr.options.addresses import address_scheme
 from geotfr.rasters.array_bands import parse_array_band
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
 from geotfr.rasters.describe import IDENTITY, SourceFile, describe_bands, describe_file, describe_memory
 from geotfr.rasters.masks import nodata_in
 from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
+from geotfr.rasters.remote import ask
 from geotfr.rasters.safe_open import safe_open
 
 if TYPE_CHECKING:
@@ -168,8 +170,9 @@ class _Files:
     def _file(self, path: str) -> int:
         if path not in self._numbers:
             request, number = self._request, len(self.described)
-            with safe_open(path, allow_drivers=request.allow_drivers) as dataset:
-                file = describe_file(dataset, path, allow_ungeoreferenced=request.allow_ungeoreferenced)
+            remote = ask(path) if request.allow_network and address_scheme(path) else None
+            with safe_open(path, allow_drivers=request.allow_drivers, allow_network=request.allow_network) as dataset:
+                file = describe_file(dataset, path, allow_ungeoreferenced=request.allow_ungeoreferenced, remote=remote)
                 bands = describe_bands(dataset, path, source_number=number, warnings=self.warnings)
             self._add(path, file, bands)
         return self._numbers[path]

@@ -31,6 +31,7 @@ from geotfr.errors import InputError, ReadError
 from geotfr.grid.crs import crs_wkt, is_geographic
 from geotfr.grid.export_grid import to_pixels
 from geotfr.rasters.describe import outside
+from geotfr.rasters.remote import fetching, gdal_name
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
 from geotfr.rasters.warp_view import empty_view, view
 
@@ -196,8 +197,10 @@ class WarpedLayer:
     def _read(self, place: int, group: _Group, start: int) -> NDArray[np.generic]:
         rows = start, start + self._rows
         try:
-            warp = self._warp(place, group)
-            pixels: NDArray[np.generic] = warp.read(window=(rows, (0, self._grid.shape_yx[1])))
+            # A VRT opens its sources when they are first read.
+            with fetching(self._file.remote):
+                warp = self._warp(place, group)
+                pixels: NDArray[np.generic] = warp.read(window=(rows, (0, self._grid.shape_yx[1])))
         except GDAL_ERRORS as error:
             bands = f"band{'s' if len(group.bands) > 1 else ''} {', '.join(str(band.index) for band in group.bands)}"
             raise ReadError(
@@ -215,7 +218,9 @@ class WarpedLayer:
         if self._file.memory is not None:
             path = self._open.enter_context(_memory_file(self._file.memory)).name
         else:
-            safe_open(path, allow_drivers=self._allow_drivers).close()
+            is_remote = self._file.remote is not None
+            safe_open(path, allow_drivers=self._allow_drivers, allow_network=is_remote).close()
+            path = gdal_name(path) if is_remote else path
         threads = self._threads if self._file.is_worth_threads else 1
         source = rasterio.open(
             view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT"

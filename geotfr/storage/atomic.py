@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from geotfr.errors import GeotfrError, OutputError, OutputExistsError
 from geotfr.records.crc import crc32c
+from geotfr.storage.digest import crc_of_descriptor
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "is_whole", "sync_folder", "temporary_path"]
 
 _MAX_NAME_BYTES = 255
-_READ_BYTES = 4 << 20
 _O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
@@ -89,10 +89,7 @@ def is_whole(path: Path, *, size: int, crc: int) -> bool:
     try:
         if os.fstat(descriptor).st_size != size:
             return False
-        found = 0
-        while chunk := os.read(descriptor, _READ_BYTES):
-            found = crc32c(chunk, found)
-        return found == crc
+        return crc_of_descriptor(descriptor) == crc
     except OSError:
         return False
     finally:

@@ -122,6 +122,11 @@ class OutputSet:
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
 
+    @property
+    def noted(self) -> Mapping[str, Any]:
+        """The head of a stopped run's journal, to be compared with what is made now; empty where there is none."""
+        return self._lines[0] if self._lines else {}
+
     def begin(self, head: Mapping[str, Any]) -> list[tuple[AtomicFile, dict[str, Any]]]:
         """Start the journal with ``head``; what a stopped run with the same head finished, in order.
 

@@ -184,20 +184,83 @@ def test_other_options_are_refused_and_what_is_finished_stays(
     assert contents(out) == before
 
 
-def test_another_source_or_version_is_refused(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def touch(path: Path, nanoseconds: int = 1) -> None:
+    """Another time of change, and the same content."""
+    facts = path.stat()
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns + nanoseconds))
+
+
+def change(path: Path) -> None:
+    """Another content, and the same size and time of change."""
+    facts = path.stat()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def test_resume_takes_sources_by_their_digest_whenever_they_were_changed(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     stop_after(40_000, source, out)
-    facts = source.stat()
-    os.utime(source, ns=(facts.st_atime_ns, facts.st_mtime_ns + 1))
-    with pytest.raises(UsageError, match=r"sources\.0\.modified_ns was \d+, is \d+"):
+    before = contents(out)
+    change(source)
+    with pytest.raises(UsageError, match=r"sources\.0\.crc32c was '[0-9a-f]{8}', is '[0-9a-f]{8}'; repeat"):
         geotfr.export_image(source, out / "set", resume=True, **GIVEN)
-    os.utime(source, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert contents(out) == before
+    change(source)
+    touch(source)
+    assert geotfr.export_image(source, out / "set", resume=True, **GIVEN).shards_resumed
+
+
+def test_fast_resume_takes_sources_by_size_and_time_without_reading_them(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    stop_after(40_000, source, out)
+    with monkeypatch.context() as patch:
+        patch.setattr("geotfr.pipeline.export.identity.file_crc32c", lambda _: pytest.fail("a source was read whole"))
+        touch(source)
+        with pytest.raises(UsageError, match=r"the stopped run can't be resumed: sources\.0\.modified_ns was \d+, is"):
+            geotfr.export_image(source, out / "set", fast_resume=True, **GIVEN)
+        touch(source, -1)
+        # Stopped again, the digest that was noted is kept.
+        with pytest.raises(StopError):
+            geotfr.export_image(source, out / "set", fast_resume=True, progress=Stopper(60_000), **GIVEN)
+    touch(source)
+    assert geotfr.export_image(source, out / "set", resume=True, **GIVEN).shards_resumed
+
+
+def test_a_run_that_was_not_asked_to_resume_notes_times_only(source: Path, tmp_path: Path) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    out.mkdir()
+    whole.mkdir()
+    geotfr.export_image(source, whole / "set", **GIVEN)
+    with pytest.raises(StopError):
+        geotfr.export_image(source, out / "set", fast_resume=True, progress=Stopper(40_000), **GIVEN)
+    touch(source)
+    with pytest.raises(UsageError, match=r"can't be resumed: sources\.0\.modified_ns was \d+, is \d+; repeat"):
+        geotfr.export_image(source, out / "set", resume=True, **GIVEN)
+    touch(source, -1)
+    assert geotfr.export_image(source, out / "set", resume=True, **GIVEN).shards_resumed
+    assert contents(out) == contents(whole)
+
+
+def test_a_source_that_is_gone_and_another_version_are_refused(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    stop_after(40_000, source, out)
     with monkeypatch.context() as patch:
         patch.setattr("geotfr.pipeline.export.run.__version__", "0.0.1")
         with pytest.raises(UsageError, match=r"geotfr was '.*', is '0\.0\.1'"):
             geotfr.export_image(source, out / "set", resume=True, **GIVEN)
-    assert geotfr.export_image(source, out / "set", resume=True, **GIVEN).shards_resumed
+    other = source.rename(tmp_path / "other.tif")
+    with pytest.raises(UsageError, match=r"sources\.0\.name was 'scene\.tif', is 'other\.tif'"):
+        geotfr.export_image(other, out / "set", resume=True, **GIVEN)
+    assert geotfr.export_image(other.rename(source), out / "set", resume=True, **GIVEN).shards_resumed
 
 
 def test_a_whole_set_is_not_resumed(source: Path, tmp_path: Path) -> None:
@@ -221,6 +284,16 @@ def test_the_command_line_resumes(source: Path, tmp_path: Path) -> None:
         run("export", source, "-o", out / "set", "--max-file-size", "4001", *words), 2, "max_file_size", "--resume"
     )
     done = run("export", source, "-o", out / "set", "--max-file-size", "4000", *words)
+    assert done.code == 0
+    assert '"shards_resumed": 0' not in done.stdout
+
+
+def test_the_command_line_resumes_fast(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    stop_after(40_000, source, out)
+    words = ("export", source, "-o", out / "set", "--patch-dimensions", "8", "--kernel-size", "4")
+    done = run(*words, "--max-file-size", "4000", "--fast-resume", "--json", "--quiet")
     assert done.code == 0
     assert '"shards_resumed": 0' not in done.stdout
 

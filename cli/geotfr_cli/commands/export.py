@@ -8,6 +8,8 @@ import click
 
 from geotfr_cli.options import (
     LOSSES,
+    allow_driver_option,
+    allow_network_option,
     common_options,
     json_option,
     memory_limit_option,
@@ -113,18 +115,18 @@ if TYPE_CHECKING:
     help="PREFIX-00000.tfrecord or PREFIX00000.tfrecord.  [default: drive]",
 )
 @click.option("--allow-ungeoreferenced", is_flag=True, help="Take rasters without georeference.")
-@click.option(
-    "--allow-driver",
-    "allow_drivers",
-    metavar="NAME",
-    multiple=True,
-    help="A GDAL driver that may open sources beside GTiff, as VRT or PNG. Repeatable; only for files you trust.",
-)
+@allow_driver_option
+@allow_network_option
 @click.option(
     "--resume",
     is_flag=True,
     help="Continue behind the last whole shard of a stopped run with the same options; keep whole shards if this one is"
     " stopped.",
+)
+@click.option(
+    "--fast-resume",
+    is_flag=True,
+    help="As --resume, but compare sources by size and time of change: they aren't read whole for a digest.",
 )
 @click.option(
     "--on-read-error",
@@ -157,6 +159,7 @@ def command(
     dry_run: bool,
     overwrite: bool,
     resume: bool,
+    fast_resume: bool,
     on_read_error: str,
     patch_table: bool,
     class_bands: str,
@@ -193,6 +196,7 @@ def command(
         prefix,
         overwrite=overwrite,
         resume=resume,
+        fast_resume=fast_resume,
         on_read_error=on_read_error,
         patch_table=patch_table,
         class_bands=class_bands,

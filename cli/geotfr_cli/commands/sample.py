@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from geotfr_cli.options import (
+    allow_driver_option,
+    allow_network_option,
     common_options,
     memory_limit_option,
     overwrite_option,
@@ -61,13 +63,8 @@ from geotfr_cli.table_options import compressor_option, feature_kinds_option, po
 @points_options
 @feature_kinds_option
 @compressor_option
-@click.option(
-    "--allow-driver",
-    "allow_drivers",
-    metavar="NAME",
-    multiple=True,
-    help="A GDAL driver that may open rasters beside GTiff, as VRT. Repeatable; only for files you trust.",
-)
+@allow_driver_option
+@allow_network_option
 @workers_option
 @memory_limit_option
 @overwrite_option

@@ -53,6 +53,7 @@ def open_rasters(sources: Any, options: ExportOptions, workers: int) -> RasterSo
             nodata=options.nodata,
             allow_ungeoreferenced=options.allow_ungeoreferenced,
             allow_drivers=("GTiff", *options.allow_drivers),
+            allow_network=options.allow_network,
             grid=GridRequest(
                 region=None if options.region is None else _region(options.region),
                 crs=options.crs,

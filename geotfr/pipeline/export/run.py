@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from geotfr._version import __version__
-from geotfr.errors import MissingInputError, UsageError
+from geotfr.errors import UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
 from geotfr.pipeline.catalog.collect import TableRequest
 from geotfr.pipeline.catalog.exported import fills_of, write_table_of
 from geotfr.pipeline.export.encode import slots_of
+from geotfr.pipeline.export.identity import source_identities
 from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal, Tally
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
@@ -31,7 +32,7 @@ from geotfr.storage.atomic import check_output
 from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from geotfr.options import Size
     from geotfr.patches.cut import Strip
@@ -160,6 +161,7 @@ def export_image(
     *,
     overwrite: bool = False,
     resume: bool = False,
+    fast_resume: bool = False,
     on_read_error: str = "error",
     patch_table: bool = False,
     class_bands: str | Sequence[str] = (),
@@ -185,7 +187,10 @@ def export_image(
     resume
         Continue behind the last whole shard of a run of the same call that was stopped, and keep whole shards (under
         hidden names) if this run is stopped. The files are those of a run that wasn't. Without it, a run that fails
-        leaves nothing, and what a killed one left is removed.
+        leaves nothing, and what a killed one left is removed. Sources are compared by the digests that the stopped run
+        noted; these are read whole for it, once. One that wasn't started with ``resume`` noted sizes and times only.
+    fast_resume
+        As ``resume``, but compare (and note) the sources' sizes and times of change, and don't read them for digests.
     on_read_error
         ``error`` (default): pixels that can't be read stop the export. ``mask``: their storage blocks are masked,
         counted and told.
@@ -227,6 +232,8 @@ def export_image(
         ``drive`` (``PREFIX-00000.tfrecord.gz``) or ``cloud-storage`` (``PREFIX00000.tfrecord.gz``).
     allow_ungeoreferenced
         Take rasters that have no georeference.
+    allow_network
+        Fetch sources and masks that are ``https://`` or ``http://`` addresses; without it no network is used.
 
     Raises
     ------
@@ -261,7 +268,12 @@ def export_image(
         if on_plan is not None:
             on_plan(prepared.plan)
         return ExportJob(prepared).run(
-            os.fspath(prefix), overwrite=overwrite, resume=resume, progress=progress, started=started
+            os.fspath(prefix),
+            overwrite=overwrite,
+            resume=resume or fast_resume,
+            fast_resume=fast_resume,
+            progress=progress,
+            started=started,
         )
 
 
@@ -279,7 +291,14 @@ class ExportJob:
         self.plan = prepared.plan
 
     def run(
-        self, prefix: str, *, overwrite: bool, resume: bool, progress: bool | Progress, started: float
+        self,
+        prefix: str,
+        *,
+        overwrite: bool,
+        resume: bool,
+        fast_resume: bool,
+        progress: bool | Progress,
+        started: float,
     ) -> ExportResult:
         """Write the set."""
         from geotfr.rasters.safe_open import raster_env
@@ -287,8 +306,11 @@ class ExportJob:
         plan, options = self.plan, self._options
         names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=self._codec.suffix)
         self._check_sources(names)
-        if resume and self._is_in_memory:
-            raise UsageError("resume: a source is in memory, and can't be compared with the stopped run's; give files")
+        if resume and self._is_unversioned:
+            raise UsageError(
+                "resume: a source is in memory, or its server tells no version of it, and can't be compared with the"
+                " stopped run's; give files"
+            )
         outputs = OutputSet(
             names.folder,
             name=names.name,
@@ -303,7 +325,8 @@ class ExportJob:
             progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
         ):
             self._check_names(names, overwrite=overwrite or resume)
-            left = [] if self._is_in_memory else outputs.begin(self._head())
+            by_digest = resume and not fast_resume
+            left = [] if self._is_unversioned else outputs.begin(self._head(outputs.noted, by_digest=by_digest))
             # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.
             journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
             resumed = len(journal.shards)
@@ -356,18 +379,16 @@ class ExportJob:
         )
 
     @property
-    def _is_in_memory(self) -> bool:
-        return any(file.memory is not None for file in self._source.sources)
+    def _is_unversioned(self) -> bool:
+        return not all(file.has_version for file in self._source.sources)
 
-    def _head(self) -> dict[str, Any]:
+    def _head(self, noted: Mapping[str, Any], *, by_digest: bool) -> dict[str, Any]:
         """What decides the bytes: a run that continues another must have the same."""
         from geotfr.rasters.versions import gdal_version
 
         geobox = self._source.geobox
         region = self._options.region
-        files = [file.path for file in self._source.sources]
-        if region is not None and os.path.isfile(region):  # noqa: PTH113  (a text of GeoJSON is too long for Path)
-            files.append(region)
+        is_file = region is not None and os.path.isfile(region)  # noqa: PTH113  (GeoJSON is too long for Path)
         return {
             "geotfr": __version__,
             "gdal": gdal_version(),
@@ -376,7 +397,12 @@ class ExportJob:
             "options": self._options.as_used(),
             "grid": {"crs": geobox.crs, "transform": list(geobox.affine), "size": list(geobox.shape_yx)},
             "features": [[feature.name, feature.kind, feature.depth] for feature in self.plan.features],
-            "sources": [_identity(path) for path in files],
+            "sources": source_identities(
+                self._source.sources,
+                [region] if region is not None and is_file else [],
+                noted=noted.get("sources"),
+                by_digest=by_digest,
+            ),
         }
 
     def _least_bytes(self) -> int:
@@ -496,15 +522,6 @@ def _json_nodata(values: tuple[Any, ...]) -> float | int | str | None:
         return None
     value = values[0].item() if hasattr(values[0], "item") else values[0]
     return value if isinstance(value, int) or np.isfinite(value) else str(value)
-
-
-def _identity(path: str) -> dict[str, Any]:
-    """What tells a file from its later versions."""
-    try:
-        facts = Path(path).stat()
-    except OSError as error:
-        raise MissingInputError(f"{path}: can't be read: {error.strerror}") from error
-    return {"name": Path(path).name, "bytes": facts.st_size, "modified_ns": facts.st_mtime_ns}
 
 
 def _unreadable_warnings(unreadable: UnreadableMasked | None) -> list[str]:

@@ -137,6 +137,7 @@ def sample_points(
     masked: Masked = "drop",
     default_value: float = 0,
     allow_drivers: Sequence[str] = (),
+    allow_network: bool = False,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
     **keywords: Unpack[TableKeywords],
@@ -165,6 +166,8 @@ def sample_points(
         Set in masked pixels of neighborhoods, and of points if these are filled.
     allow_drivers
         GDAL drivers beside GTiff that may open the rasters.
+    allow_network
+        Fetch rasters that are ``https://`` or ``http://`` addresses; without it no network is used.
     memory_limit
         What the samples may take in memory; 1 GiB by default.
     progress
@@ -210,7 +213,11 @@ def sample_points(
     found = read_points(open_table(points, TableRequest.of(options)), options.selectors)
     with (
         open_sources(
-            [os.fspath(spec) for spec in specs], bands=names, nodata=nodata, allow_drivers=("GTiff", *allow_drivers)
+            [os.fspath(spec) for spec in specs],
+            bands=names,
+            nodata=nodata,
+            allow_drivers=("GTiff", *allow_drivers),
+            allow_network=allow_network,
         ) as source,
         raster_env(cache_bytes=GDAL_CACHE_BYTES),
     ):

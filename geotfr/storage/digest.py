@@ -1,0 +1,39 @@
+"""The CRC32C of a whole file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from geotfr.records.crc import crc32c
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["crc_of_descriptor", "file_crc32c"]
+
+_READ_BYTES = 4 << 20
+_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+
+
+def crc_of_descriptor(descriptor: int) -> int:
+    """CRC32C of what is read from ``descriptor`` until its end."""
+    crc = 0
+    while chunk := os.read(descriptor, _READ_BYTES):
+        crc = crc32c(chunk, crc)
+    return crc
+
+
+def file_crc32c(path: Path | str) -> int:
+    """CRC32C of all bytes of the file ``path``.
+
+    Raises
+    ------
+    OSError
+        The file can't be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC)
+    try:
+        return crc_of_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
