@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     FlatValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8]
 
-__all__ = ["FeatureColumn", "splits_of"]
+__all__ = ["FeatureColumn", "one_each", "splits_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class FeatureColumn:
         ``(n + 1,) int64``: row i holds the values from ``row_splits[i]`` to ``row_splits[i + 1]``.
     present
         ``(n,) bool``: whether the record has the feature; a row that is absent has no values.
+    width
+        How many values each row has, where all have as many and none is absent; None where that isn't known.
     value_splits
         ``(m + 1,) int64`` for ``Kind.BYTES``: where each of the m bytes values begins and ends in ``values``; the
         row splits count these. None for numbers.
@@ -44,6 +47,7 @@ class FeatureColumn:
     row_splits: NDArray[np.int64]
     present: NDArray[np.bool_]
     value_splits: NDArray[np.int64] | None = None
+    width: int | None = None
 
     def __len__(self) -> int:
         return len(self.present)
@@ -51,6 +55,18 @@ class FeatureColumn:
     def lengths(self) -> NDArray[np.int64]:
         """How many values each row has, ``(n,) int64``."""
         return np.diff(self.row_splits)
+
+
+@lru_cache(maxsize=4)
+def one_each(count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The row splits and presence of ``count`` rows that have one value each; read-only, batches share them.
+
+    >>> one_each(2)
+    (array([0, 1, 2]), array([ True,  True]))
+    """
+    splits, present = np.arange(count + 1, dtype=np.int64), np.ones(count, np.bool_)
+    splits.flags.writeable = present.flags.writeable = False
+    return splits, present
 
 
 def splits_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

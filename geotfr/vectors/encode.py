@@ -56,6 +56,9 @@ def encode_rows(columns: Sequence[FeatureColumn], count: int) -> tuple[NDArray[n
     if not count:
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     lists = [_packed(column) for column in columns]
+    if lists and all(each.is_even for each in lists):
+        records = _alike(lists, None)
+        return records.reshape(-1), np.arange(1, count + 1, dtype=np.int64) * records.shape[1]
     if all(each.is_even_layout for each in lists):
         signatures = np.stack([np.where(each.present, each.sizes, -1) for each in lists] or [np.zeros(count)], axis=1)
         if (signatures == signatures[0]).all():
@@ -72,7 +75,7 @@ class _Packed:
     """The bytes of one feature's values in all rows.
 
     ``splits`` bound the rows' bytes in ``data``, ``sizes`` count them. ``holds_fields``: they are whole fields, tags
-    and sizes included, and not one value or packed chunk.
+    and sizes included, and not one value or packed chunk. ``is_even``: all rows are known to have as many bytes.
     """
 
     key: str
@@ -82,6 +85,7 @@ class _Packed:
     sizes: NDArray[np.int64]
     present: NDArray[np.bool_]
     holds_fields: bool
+    is_even: bool = False
 
     @property
     def is_even_layout(self) -> bool:
@@ -105,6 +109,10 @@ class _Packed:
 
 def _packed(column: FeatureColumn) -> _Packed:
     holds_fields = False
+    if column.kind is Kind.FLOAT and column.width:
+        data = np.ascontiguousarray(column.values, "<f4").view(np.uint8)
+        splits, sizes = _even_splits(len(column), column.width * 4)
+        return _Packed(column.name, column.kind, data, splits, sizes, column.present, holds_fields, is_even=True)
     if column.kind is Kind.FLOAT:
         data, splits = np.ascontiguousarray(column.values, "<f4").view(np.uint8), column.row_splits * 4
     elif column.kind is Kind.INT64:
@@ -119,6 +127,14 @@ def _packed(column: FeatureColumn) -> _Packed:
             data, bounds = join_runs([heads(widths, _value_head), Runs(data, bounds[:-1], widths)])
         splits = bounds[column.row_splits]
     return _Packed(column.name, column.kind, data, splits, np.diff(splits), column.present, holds_fields)
+
+
+@lru_cache(maxsize=4)
+def _even_splits(count: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bounds and sizes of ``count`` runs of ``size`` bytes; read-only, columns and batches share them."""
+    splits, sizes = np.arange(count + 1, dtype=np.int64) * size, np.full(count, size, np.int64)
+    splits.flags.writeable = sizes.flags.writeable = False
+    return splits, sizes
 
 
 # Batch after batch has the same one or few, and each comes with tables for its checksums.

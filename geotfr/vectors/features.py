@@ -9,7 +9,7 @@ import numpy as np
 
 from geotfr.errors import InputError
 from geotfr.records.layout import Kind
-from geotfr.vectors.columns import FeatureColumn, splits_of
+from geotfr.vectors.columns import FeatureColumn, one_each, splits_of
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import ColumnInfo, plain
 
@@ -81,8 +81,13 @@ def feature_of(array: Any, info: ColumnInfo, *, table: str, first_row: int) -> t
     pa = load("pyarrow")
     where = _Where(table, info.source, first_row)
     array = _storage(array)
-    present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-    flat, row_splits = _flattened(array, present, where)
+    width = 1 if array.null_count == 0 and not _is_list(array.type) else None
+    if width is None:
+        present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+        flat, row_splits = _flattened(array, present, where)
+    else:
+        row_splits, present = one_each(len(array))
+        flat = array
     if pa.types.is_null(flat.type):
         flat = flat.cast(pa.float32())
     where.row_splits = row_splits
@@ -98,11 +103,15 @@ def feature_of(array: Any, info: ColumnInfo, *, table: str, first_row: int) -> t
             row_splits=row_splits,
             present=present,
             value_splits=value_splits,
+            width=width,
         )
         return column, tally
     numbers = _numbers(flat, info.kind, where)
     whole = _integers(numbers, where) if info.kind is Kind.INT64 else _floats(numbers, tally)
-    return FeatureColumn(name=info.name, kind=info.kind, values=whole, row_splits=row_splits, present=present), tally
+    column = FeatureColumn(
+        name=info.name, kind=info.kind, values=whole, row_splits=row_splits, present=present, width=width
+    )
+    return column, tally
 
 
 def number_column(name: str, values: NDArray[Any], valid: NDArray[np.bool_]) -> FeatureColumn:
