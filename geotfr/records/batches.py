@@ -32,10 +32,10 @@ __all__ = ["SMALL_RECORD_BYTES", "BatchDecoder", "FeatureBatch"]
 SMALL_RECORD_BYTES = 4096
 """Up to so many bytes it pays to gather records of one size before they are decoded."""
 
-MAX_LAYOUTS = 8
+MAX_LAYOUTS = 16
 """Layouts kept for each size; records past them are mapped one by one."""
 
-MAX_LAYOUTS_IN_ALL = 1024
+MAX_LAYOUTS_IN_ALL = 4096
 """Layouts kept for all sizes together, before all are forgotten."""
 
 MOST_FAILURES = 16
@@ -152,6 +152,19 @@ class BatchDecoder:
         if self._refused:
             raise self._refused[end]
 
+    def columns(self, block: Block) -> list[Columns]:
+        """The columns of all records of ``block``, in no order: one for each layout, however the records alternate.
+
+        Raises
+        ------
+        RecordError, LimitError
+            The first record that can't be decoded, where ``on_bad_record`` is ``error``.
+        """
+        found = list(self._columns(block))
+        if self._refused:
+            raise self._refused[min(self._refused)]
+        return found
+
     def _batch(self, block: Block, start: int, columns: Columns, first: int, stop: int) -> FeatureBatch:
         """Rows ``first`` to ``stop`` of ``columns``; record ``start`` of ``block`` is the first of them."""
         whole = first == 0 and stop == len(columns.index)
@@ -170,11 +183,10 @@ class BatchDecoder:
             index = np.arange(len(block.starts), dtype=np.int64)
             yield from self._equally_long(block, block.payload_rows(), index, is_proven=block.is_proven)
             return
-        sizes, size_of = np.unique(block.sizes, return_inverse=True)
-        for number, size in enumerate(sizes.tolist()):
-            index = np.flatnonzero(size_of == number)
+        order = np.argsort(block.sizes, kind="stable")
+        for index in np.split(order, np.flatnonzero(np.diff(block.sizes[order])) + 1):
             starts = block.starts[index] + HEADER_BYTES
-            payload_bytes = size - FRAME_BYTES
+            payload_bytes = int(block.sizes[index[0]]) - FRAME_BYTES
             if payload_bytes <= SMALL_RECORD_BYTES:
                 rows = sliding_window_view(block.data, payload_bytes)[starts]
                 yield from self._equally_long(block, rows, index, is_proven=False)

@@ -1,7 +1,7 @@
 """Records as columns of features, block by block, in the records' order.
 
-Records of one size and layout are read together, wherever in a block they stand, so that text of many lengths costs
-a step of Python for each layout and not for each record.
+Records of one layout are read together, wherever in a block they stand, so that text of many lengths costs a step of
+Python for each layout and not for each record.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from geotfr.errors import LimitError, RecordError
-from geotfr.records.columns import Columns, DecodingError, GrowthError, RecordLayout, decode_example, shape_of
+from geotfr.errors import RecordError
+from geotfr.records.batches import BatchDecoder
+from geotfr.records.columns import shape_of
 from geotfr.records.framing import RecordBlocks
-from geotfr.records.layout import FRAME_BYTES, HEADER_BYTES, Kind
+from geotfr.records.layout import Kind
 from geotfr.records.reader import DECODED_BYTES
 from geotfr.records.stream import open_stream
-from geotfr.records.wire import map_example
 from geotfr.vectors.columns import FeatureColumn, splits_of
 
 if TYPE_CHECKING:
@@ -25,16 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.records.columns import Columns
     from geotfr.records.faults import ReadReport
     from geotfr.records.framing import BadRecord, Block
 
 __all__ = ["FeatureRows", "read_feature_rows"]
-
-WORTH_A_TEMPLATE = 64
-"""Records that have to be there before the tables that check a layout's records by their checksums are made."""
-
-MAX_LAYOUTS = 8
-"""Layouts kept for each size of a record."""
 
 _KINDS = {"float": Kind.FLOAT, "int64": Kind.INT64, "bytes": Kind.BYTES, "list": Kind.BYTES}
 _DTYPES = {Kind.FLOAT: np.float32, Kind.INT64: np.int64, Kind.BYTES: np.uint8}
@@ -83,80 +78,13 @@ def read_feature_rows(path: str, *, on_bad_record: BadRecord = "error", report: 
     with open_stream(path, "auto", report) as stream:
         report.files += 1
         blocks = RecordBlocks(stream, on_bad_record=on_bad_record, report=report)
-        layouts: dict[int, list[RecordLayout]] = {}
+        # A payload that is no Example is an error always: a row without a record would shift all rows behind it.
+        decoder = BatchDecoder(stream, blocks, None, DECODED_BYTES, "error", report)
         for block in blocks:
-            parts = list(_parts(path, block, layouts, blocks))
+            parts = decoder.columns(block)
             count = len(block.starts)
             report.records += count
             yield FeatureRows(path=path, first=block.first, count=count, columns=_merged(path, block, parts))
-
-
-def _parts(path: str, block: Block, layouts: dict[int, list[RecordLayout]], blocks: RecordBlocks) -> Iterator[Columns]:
-    """The features of all records of ``block``, by size and layout, in no order."""
-    if block.is_even:
-        index = np.arange(len(block.starts), dtype=np.int64)
-        yield from _of_one_size(path, block, block.payload_rows(), index, layouts, blocks)
-        return
-    order = np.argsort(block.sizes, kind="stable")
-    sizes = block.sizes[order]
-    for index in np.split(order, np.flatnonzero(np.diff(sizes)) + 1):
-        payload_bytes = int(block.sizes[index[0]]) - FRAME_BYTES
-        rows = block.data[block.starts[index][:, None] + HEADER_BYTES + np.arange(payload_bytes)]
-        yield from _of_one_size(path, block, rows, index, layouts, None)
-
-
-def _of_one_size(
-    path: str,
-    block: Block,
-    rows: NDArray[np.uint8],
-    index: NDArray[np.int64],
-    layouts: dict[int, list[RecordLayout]],
-    blocks: RecordBlocks | None,
-) -> Iterator[Columns]:
-    """The features of the payloads ``rows`` ``(n, payload bytes)``, which are the records ``index`` of the block."""
-    known = layouts.setdefault(rows.shape[1], [])
-    is_proven = block.is_proven and blocks is not None
-    number = 0
-    while len(index):
-        if number < len(known):
-            layout: RecordLayout | None = known[number]
-        else:
-            layout = _learned(rows[0], known, blocks if len(index) >= WORTH_A_TEMPLATE else None)
-        number += 1
-        try:
-            if layout is None:
-                yield decode_example(rows[0].tobytes(), index[:1], None, DECODED_BYTES)
-                rows, index = rows[1:], index[1:]
-                continue
-            good = layout.matches(rows, is_proven=is_proven)
-            # A proof is one of the first layout.
-            is_proven = False
-            if good.all():
-                yield from layout.columns(rows, index, None, DECODED_BYTES)
-                return
-            if good.any():
-                yield from layout.columns(rows[good], index[good], None, DECODED_BYTES)
-                rows, index = rows[~good], index[~good]
-        except (DecodingError, GrowthError) as error:
-            place = int(index[0])
-            raise (LimitError if isinstance(error, GrowthError) else RecordError)(
-                f"{path}: record {block.first + place} at byte {block.offset + int(block.starts[place])}: {error}"
-            ) from error
-
-
-def _learned(payload: NDArray[np.uint8], known: list[RecordLayout], blocks: RecordBlocks | None) -> RecordLayout | None:
-    """The layout of ``payload``, kept in ``known`` while there is room; None if protobuf has to read it."""
-    places = map_example(payload.data)
-    if places is None:
-        return None
-    layout = RecordLayout(places, payload)
-    if not known and blocks is not None:
-        crc = layout.row_crc(payload)
-        if crc is not None:
-            blocks.templates[len(payload) + FRAME_BYTES] = crc
-    if len(known) < MAX_LAYOUTS:
-        known.append(layout)
-    return layout
 
 
 def _merged(path: str, block: Block, parts: Sequence[Columns]) -> dict[str, FeatureColumn]:
