@@ -53,6 +53,8 @@ def encode_picture(picture: NDArray[Any], *, driver: PictureFormat = "png", qual
     UsageError
         A shape, dtype or quality that the format doesn't have.
 
+    Examples
+    --------
     >>> encode_picture(np.zeros((2, 3), np.uint8))[:4]
     b'\\x89PNG'
     """
@@ -89,6 +91,8 @@ def decode_picture(data: bytes) -> NDArray[Any]:
     LimitError
         A picture of more than 2^28 values.
 
+    Examples
+    --------
     >>> decode_picture(encode_picture(np.arange(6, dtype=np.uint8).reshape(2, 3))).shape
     (2, 3, 1)
     """

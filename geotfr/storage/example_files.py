@@ -103,6 +103,8 @@ def write_examples(
     OutputExistsError, OutputError
         A file is there already or can't be written. Nothing is left behind.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = write_examples(f"{folder}/train.tfrecord", [{"a": 1}, {"a": 2}, {"a": 3}], records_per_shard=2)
@@ -133,6 +135,8 @@ def write_sequence_examples(
 
     A feature list is a sequence of steps; of an array, the first axis is the steps.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_sequence_examples(f"{folder}/pixels.tfrecord", [({"elevation": 3.5}, {"ndvi": [0.1, 0.2]})]).records

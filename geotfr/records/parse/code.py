@@ -55,6 +55,8 @@ def parsing_code(
     is_gzip
         Whether the files are compressed; TensorFlow has to be told.
 
+    Examples
+    --------
     >>> print(parsing_code({"B4": VarLenFeature("float32")}, ["a.tfrecord"], target="tf"))
     import tensorflow as tf
     <BLANKLINE>

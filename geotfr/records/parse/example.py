@@ -70,6 +70,8 @@ def parse_example(
     RecordError
         A record that lacks a feature, has another kind or another number of values, or is no Example.
 
+    Examples
+    --------
     >>> from geotfr.records.parse.specs import FixedLenFeature
     >>> record = bytes.fromhex("0a 12 0a 10 0a 04 6e 64 76 69 12 08 12 06 0a 04 00 00 00 3f")
     >>> parse_example([record, record], {"ndvi": FixedLenFeature([1], "float32")})["ndvi"].tolist()
@@ -95,6 +97,8 @@ def parse_single_example(
 
     ``example_names`` is what errors call the record. A ``RaggedFeature`` without partitions gives a flat array.
 
+    Examples
+    --------
     >>> from geotfr.records.parse.specs import FixedLenFeature
     >>> record = bytes.fromhex("0a 12 0a 10 0a 04 6e 64 76 69 12 08 12 06 0a 04 00 00 00 3f")
     >>> parse_single_example(record, {"ndvi": FixedLenFeature([1], "float32")})["ndvi"].tolist()

@@ -126,6 +126,8 @@ def infer_features(
     UsageError
         No records at all.
 
+    Examples
+    --------
     >>> record = bytes.fromhex("0a 12 0a 10 0a 04 6e 64 76 69 12 08 12 06 0a 04 00 00 00 3f")
     >>> infer_features([record, record])["ndvi"]
     FixedLenFeature(shape=(1,), dtype='float32', default_value=None)
@@ -145,6 +147,8 @@ def infer_sequence_features(
 ) -> tuple[InferredFeatures, InferredFeatures]:
     """The specs of the context and of the feature lists of SequenceExamples; as :func:`infer_features`.
 
+    Examples
+    --------
     >>> record = bytes.fromhex("12 14 0a 12 0a 04 6e 64 76 69 12 0a 0a 08 12 06 0a 04 00 00 00 3f")
     >>> infer_sequence_features([record])[1]["ndvi"]
     FixedLenSequenceFeature(shape=(), dtype='float32', allow_missing=False, default_value=None)
@@ -169,6 +173,8 @@ def patch_features(
 ) -> dict[str, FixedLenFeature]:
     """The specs of an image export: one array (row, column) per band, margins included.
 
+    **Source**: Earth Engine buffers a patch by kernel // 2 on each side.
+
     Parameters
     ----------
     names
@@ -180,8 +186,8 @@ def patch_features(
     depths
         Name -> depth of tensor features, which get the shape (depth, row, column).
 
-    **Source**: Earth Engine buffers a patch by kernel // 2 on each side.
-
+    Examples
+    --------
     >>> patch_features(["B4"], patch_xy=(8, 8), kernel_xy=(4, 4))["B4"].shape
     (12, 12)
     """

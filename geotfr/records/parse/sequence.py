@@ -69,6 +69,8 @@ def parse_sequence_example(
     RecordError
         A record that lacks a feature, has another kind or another number of values, or is no SequenceExample.
 
+    Examples
+    --------
     >>> from geotfr.records.parse.specs import FixedLenSequenceFeature
     >>> record = bytes.fromhex("12 14 0a 12 0a 04 6e 64 76 69 12 0a 0a 08 12 06 0a 04 00 00 00 3f")
     >>> _, lists, lengths = parse_sequence_example(
@@ -112,6 +114,8 @@ def parse_single_sequence_example(
 ) -> tuple[dict[str, Parsed], dict[str, Parsed]]:
     """The context and the feature lists of one serialized SequenceExample, without the batch's axis.
 
+    Examples
+    --------
     >>> from geotfr.records.parse.specs import VarLenFeature
     >>> record = bytes.fromhex("12 14 0a 12 0a 04 6e 64 76 69 12 0a 0a 08 12 06 0a 04 00 00 00 3f")
     >>> _, lists = parse_single_sequence_example(record, None, {"ndvi": VarLenFeature("float32")})

@@ -142,6 +142,8 @@ class FixedLenFeature:
     UsageError
         A shape with an open dimension, a dtype that Examples don't hold, a default that doesn't fit both.
 
+    Examples
+    --------
     >>> FixedLenFeature([2], np.float32, [0, 0])
     FixedLenFeature(shape=(2,), dtype='float32', default_value=[0.0, 0.0])
     """
@@ -206,6 +208,8 @@ class SparseFeature:
     already_sorted
         True: the values stay in the record's order; False: they are sorted by index.
 
+    Examples
+    --------
     >>> SparseFeature(["ix0", "ix1"], "val", np.float32, [100, 3]).size
     (100, 3)
     """
@@ -270,6 +274,8 @@ class FixedLenSequenceFeature:
         The one value that pads shorter records: by default 0, or empty bytes. In the feature lists of a
         SequenceExample the padding is always that default.
 
+    Examples
+    --------
     >>> FixedLenSequenceFeature([], np.int64, allow_missing=True).default_value is None
     True
     """
@@ -321,6 +327,8 @@ class RaggedFeature:
         There for TensorFlow's signature. Partitions are always checked record by record: one that doesn't
         cover its record's values would move values into the next record.
 
+    Examples
+    --------
     >>> RaggedFeature(np.int64, "v", [RaggedFeature.RowSplits("s")]).partitions
     (RaggedFeature.RowSplits(key='s'),)
     """

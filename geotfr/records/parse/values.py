@@ -40,6 +40,8 @@ class SparseValue:
     dense_shape
         The shape of the dense array; for variable lengths [records, longest].
 
+    Examples
+    --------
     >>> SparseValue(np.array([[0, 0], [1, 0]]), np.array([5, 7]), (2, 2)).to_dense().tolist()
     [[5, 0], [7, 0]]
     """
@@ -81,6 +83,8 @@ class RaggedValue:
     row_splits
         ``(rows + 1)`` int32 or int64: row i holds items ``row_splits[i]`` up to ``row_splits[i + 1]``.
 
+    Examples
+    --------
     >>> RaggedValue(np.array([3, 1, 4]), np.array([0, 2, 2, 3])).to_list()
     [[3, 1], [], [4]]
     """
