@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help env demo test lint test-interop test-promises fuzz bench clean
+.PHONY: help env demo test lint test-interop test-promises notebooks docs fuzz bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -17,6 +17,14 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 
 $(VENV)/ready-interop: $(VENV)/ready-test
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf]'
+	@touch $@
+
+$(VENV)/ready-notebooks: $(VENV)/ready-interop
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,notebooks]'
+	@touch $@
+
+$(VENV)/ready-docs: $(VENV)/ready-test
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
 	@touch $@
 
 env: $(VENV)/ready-test  ## only make the environment, .venv, with the package editable and the test extra
@@ -35,6 +43,12 @@ test: env lint  ## linter, types, and all tests but interoperability and the slo
 test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
 
+notebooks: $(VENV)/ready-notebooks  ## run the example notebooks from top to bottom, small
+	$(BIN)/pytest -m interop --quiet tests/notebooks
+
+docs: $(VENV)/ready-docs  ## build the site, strict, into site/; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
 	for name in export ingest sequence sources read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
 
@@ -46,4 +60,4 @@ fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; 
 	$(BIN)/python fuzz/run.py all $(or $(SECONDS),60)
 
 clean:  ## remove the environment and what the targets made
-	rm -rf $(VENV) demo-output build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) demo-output site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

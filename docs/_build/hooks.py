@@ -1,0 +1,49 @@
+"""What mkdocs adds to the pages when it builds the site: the commands' reference, public names, the notebooks.
+
+All are made from what is there (click's commands, ``geotfr.__all__``, the notebooks' cells), so that they can't fall
+behind it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import geotfr
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from commands_page import commands_page  # noqa: E402
+from notebook_pages import notebook_page  # noqa: E402
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the made pages to those that are written."""
+    files.append(File.generated(config, "reference/commands.md", content=commands_page()))
+    for notebook in sorted((HERE.parents[1] / "examples" / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"examples/{notebook.stem}.md", content=notebook_page(notebook)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **about: object) -> str:
+    """The Python reference ends with the public names that no section of it lists."""
+    del about
+    if page.file.src_uri != "reference/python.md":
+        return markdown
+    unlisted = unlisted_names(markdown)
+    more = "".join(f"::: geotfr.{name}\n" for name in unlisted)
+    return f"{markdown}\n## More\n\n{more}" if unlisted else markdown
+
+
+def unlisted_names(markdown: str) -> list[str]:
+    """The public names of geotfr that a page doesn't describe."""
+    listed = {line.removeprefix("::: geotfr.") for line in markdown.splitlines()}
+    return sorted(set(geotfr.__all__) - listed - {"__version__"})
