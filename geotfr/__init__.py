@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult, export_image, plan_export
-    from geotfr.pipeline.ingest.run import IngestResult, ingest_predictions
+    from geotfr.pipeline.ingest.plan import IngestPlan
+    from geotfr.pipeline.ingest.result import IngestResult
+    from geotfr.pipeline.ingest.run import ingest_predictions, plan_ingest
     from geotfr.pipeline.tables.export import ExportTableResult, export_table
     from geotfr.pipeline.tables.ingest import IngestTableResult, ingest_table
     from geotfr.pipeline.tables.sample import SampleResult, sample_points
@@ -70,6 +72,7 @@ __all__ = [
     "FixedLenSequenceFeature",
     "GeotfrError",
     "IndexedRecords",
+    "IngestPlan",
     "IngestResult",
     "IngestTableResult",
     "InputError",
@@ -108,6 +111,7 @@ __all__ = [
     "parsing_code",
     "patch_features",
     "plan_export",
+    "plan_ingest",
     "read_features",
     "read_manifest",
     "read_mixer",
@@ -145,7 +149,9 @@ _ROOMS = {
     "geotfr.storage.mixer_file": ("write_mixer",),
     "geotfr.pipeline.export.run": ("ExportResult", "export_image", "plan_export"),
     "geotfr.pipeline.tables.export": ("ExportTableResult", "export_table"),
-    "geotfr.pipeline.ingest.run": ("IngestResult", "ingest_predictions"),
+    "geotfr.pipeline.ingest.plan": ("IngestPlan",),
+    "geotfr.pipeline.ingest.result": ("IngestResult",),
+    "geotfr.pipeline.ingest.run": ("ingest_predictions", "plan_ingest"),
     "geotfr.pipeline.tables.ingest": ("IngestTableResult", "ingest_table"),
     "geotfr.pipeline.export.plan": ("ExportPlan",),
     "geotfr.pipeline.tables.sample": ("SampleResult", "sample_points"),

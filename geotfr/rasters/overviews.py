@@ -29,13 +29,18 @@ if TYPE_CHECKING:
 
     from geotfr.patches.pyramid import Policy
 
-__all__ = ["STAGE_OPTIONS", "with_overviews", "write_levels"]
+__all__ = ["STAGE_OPTIONS", "overview_shapes", "with_overviews", "write_levels"]
 
 STAGE_OPTIONS = {"COMPRESS": "ZSTD", "ZSTD_LEVEL": "1"}
 """Creation options of files that GDAL reads once more: the fastest compression that spares the disk."""
 
 _SMALLEST_LEVEL = 512
 _SIDE = 1024
+
+
+def overview_shapes(shape_yx: tuple[int, int]) -> list[tuple[int, int]]:
+    """(rows, columns) of the overviews of a raster, the largest first."""
+    return level_shapes(shape_yx, smallest=_SMALLEST_LEVEL)
 
 
 def write_levels(base: Path, policies: Sequence[Policy], *, threads: int) -> list[Path]:
@@ -55,7 +60,7 @@ def write_levels(base: Path, policies: Sequence[Policy], *, threads: int) -> lis
     """
     levels: list[Path] = []
     with safe_open(base) as dataset:
-        shapes = level_shapes((dataset.height, dataset.width), smallest=_SMALLEST_LEVEL)
+        shapes = overview_shapes((dataset.height, dataset.width))
     below = base
     for number, shape in enumerate(shapes, 1):
         level = base.with_name(f"level-{number}.tif")

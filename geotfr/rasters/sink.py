@@ -1,7 +1,7 @@
 """A new GeoTIFF, written window by window.
 
 It is written at the path that is given: the caller gives a temporary name, closes, has it compared by
-:func:`check_raster`, and renames.
+:func:`geotfr.rasters.read_back.check_raster`, and renames.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ import rasterio
 from rasterio import Affine
 from rasterio.errors import RasterBlockError
 
-from geotfr.errors import GeotfrError, OutputError, UsageError
-from geotfr.grid import Window
-from geotfr.grid.crs import crs_text, crs_wkt, same_crs
+from geotfr.errors import OutputError, UsageError
+from geotfr.grid.crs import crs_wkt
 from geotfr.rasters import creation
 from geotfr.rasters.complaints import Complaints, listening
-from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference, safe_open
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
     from geotfr.grid import GeoBox
 
-__all__ = ["DISK_HINT", "GeoTiffSink", "check_raster", "gdal_calls"]
+__all__ = ["DISK_HINT", "GeoTiffSink", "gdal_calls"]
 
 # No side file: it would stay at the temporary name when the raster is renamed.
 SINK_ENV = {"GDAL_PAM_ENABLED": "NO"}
@@ -79,6 +78,7 @@ class GeoTiffSink:
     --------
     >>> import tempfile
     >>> from geotfr.grid import GeoBox
+    >>> from geotfr.rasters.read_back import check_raster
     >>> box = GeoBox(shape_yx=(2, 3), affine=(10.0, 0.0, 500.0, 0.0, -10.0, 800.0), crs="EPSG:32633")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with GeoTiffSink(f"{folder}/x.tif", geobox=box, dtype="uint8", band_names=["class"]) as sink:
@@ -194,67 +194,6 @@ class GeoTiffSink:
             self.close()
         else:
             self.abandon()
-
-
-def check_raster(
-    path: str | os.PathLike[str],
-    *,
-    geobox: GeoBox,
-    dtype: DTypeLike,
-    band_names: Sequence[str],
-    nodata: float | None = None,
-    samples: Iterable[tuple[int, int, NDArray[np.generic]]] = (),
-) -> None:
-    """Reopen the GeoTIFF ``path`` and compare it with what was meant to be written.
-
-    Parameters
-    ----------
-    path, geobox, dtype, band_names, nodata
-        As given to :class:`GeoTiffSink`.
-    samples
-        (row, column, data) of some writes, data (band, row, column); compared with the pixels read back.
-
-    Raises
-    ------
-    OutputError
-        For the first difference, or if the file can't be read.
-    """
-    name = os.fspath(path)
-    try:
-        with safe_open(name) as dataset:
-            found = {
-                "size": (dataset.width, dataset.height),
-                "types": dataset.dtypes,
-                "transform": tuple(dataset.transform)[:6],
-                "band names": tuple(text or "" for text in dataset.descriptions),
-                "nodata": dataset.nodata,
-            }
-            crs = crs_text(dataset.crs.to_wkt()) if dataset.crs else ""
-            for row, col, data in samples:
-                _check_sample(dataset, name, row, col, data)
-    except OutputError:
-        raise
-    except (GeotfrError, *GDAL_ERRORS) as error:
-        raise OutputError(f"{name}: can't be read back: {gdal_words(error)}") from error
-    wanted = {
-        "size": geobox.shape_yx[::-1],
-        "types": (np.dtype(dtype).name,) * len(band_names),
-        "transform": geobox.affine,
-        "band names": tuple(band_names),
-        "nodata": nodata,
-    }
-    for fact, value in wanted.items():
-        if found[fact] != value and not (value is not None and value != value and found[fact] != found[fact]):
-            raise OutputError(f"{name}: read back with another {fact}: {found[fact]}, written {value}")
-    if not same_crs(crs, geobox.crs):
-        raise OutputError(f"{name}: GeoTIFF doesn't keep the CRS {geobox.crs[:60]!r}; read back {crs[:60]!r}")
-
-
-def _check_sample(dataset: rasterio.io.DatasetReader, name: str, row: int, col: int, data: NDArray[np.generic]) -> None:
-    window = Window(row=row, col=col, height=data.shape[1], width=data.shape[2])
-    back = dataset.read(window=((row, window.row_stop), (col, window.col_stop)))
-    if not np.array_equal(back, data, equal_nan=data.dtype.kind == "f"):
-        raise OutputError(f"{name}: pixels read back differ from those written, in {window}")
 
 
 @contextmanager

@@ -11,10 +11,24 @@ from geotfr.storage.output_error import output_error
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_space"]
+__all__ = ["check_space", "free_bytes"]
 
 
-def check_space(folder: Path, needed_bytes: int, *, what: str) -> None:
+def free_bytes(folder: Path) -> int:
+    """Bytes that are free in ``folder``.
+
+    Raises
+    ------
+    OutputError
+        If it can't be asked.
+    """
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError as error:
+        raise output_error(folder, error) from error
+
+
+def check_space(folder: Path, needed_bytes: int, *, what: str, advice: str = "give another --output") -> None:
     """Refuse, before any work, what can't fit into ``folder``.
 
     Raises
@@ -22,12 +36,9 @@ def check_space(folder: Path, needed_bytes: int, *, what: str) -> None:
     OutputError
         Fewer than ``needed_bytes`` are free there.
     """
-    try:
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        raise output_error(folder, error) from error
+    free = free_bytes(folder)
     if free < needed_bytes:
         raise OutputError(
-            f"{folder}: {what} takes at least {needed_bytes:,} bytes; {free:,} are free there; free some space, or give"
-            " another --output"
+            f"{folder}: {what} takes at least {needed_bytes:,} bytes; {free:,} are free there; free some space, or"
+            f" {advice}"
         )

@@ -18,8 +18,9 @@ from oracle.rasters import NORTH_UP, ROTATED, SOUTH_UP, write_raster
 from geotfr.errors import OutputError, UsageError
 from geotfr.grid import GeoBox
 from geotfr.rasters.creation import GTIFF_OPTIONS, creation_options
+from geotfr.rasters.read_back import check_raster
 from geotfr.rasters.safe_open import quiet_georeference
-from geotfr.rasters.sink import GeoTiffSink, check_raster
+from geotfr.rasters.sink import GeoTiffSink
 
 
 def geobox(rows: int, cols: int, transform: rasterio.Affine = NORTH_UP, crs: str = "EPSG:32618") -> GeoBox:

@@ -19,7 +19,7 @@ from geotfr_cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geotfr.pipeline.ingest.run import IngestResult
+    from geotfr.pipeline.ingest.result import IngestResult
 
 
 @click.command(
@@ -124,6 +124,8 @@ if TYPE_CHECKING:
     multiple=True,
     help="GDAL creation option, over the defaults: tiles, DEFLATE level 1 with predictor.",
 )
+@click.option("--verify", is_flag=True, help="Read the records once more and compare every pixel of the raster.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and stop; nothing is written.")
 @workers_option
 @overwrite_option
 @common_options
@@ -133,6 +135,8 @@ def command(
     output: str,
     each: bool,
     mosaic: bool,
+    verify: bool,
+    dry_run: bool,
     overwrite: bool,
     quiet: bool,
     as_json: bool,
@@ -146,16 +150,21 @@ def command(
     if options["grid"] is not None:
         # Without a mixer all arguments are shards.
         shards = (mixer, *shards)
-    progress = shows_progress(quiet=quiet)
     if each and mosaic:
         raise click.UsageError("--each, --mosaic: give one of them")
     if each or mosaic:
-        results = _of_folder(mixer, shards, output, mosaic=mosaic, overwrite=overwrite, progress=progress, **options)
+        _check_of_folder(shards, options, mosaic=mosaic)
+    if dry_run:
+        _show_plan(mixer, shards, options, is_many=each or mosaic, quiet=quiet, as_json=as_json)
+        return
+    run: dict[str, Any] = {"overwrite": overwrite, "verify": verify, "progress": shows_progress(quiet=quiet)}
+    if each or mosaic:
+        results = _of_folder(mixer, output, mosaic=mosaic, **run, **options)
     else:
         from geotfr.pipeline.ingest.run import ingest_predictions
 
         first = None if options["grid"] is not None else mixer
-        results = iter([ingest_predictions(first, shards, output, overwrite=overwrite, progress=progress, **options)])
+        results = iter([ingest_predictions(first, shards, output, **run, **options)])
     done = []
     for result in results:
         warn((*result.notes, *result.warnings), quiet=quiet)
@@ -169,16 +178,37 @@ def command(
         click.get_current_context().exit(LOSSES)
 
 
-def _of_folder(
-    folder: str, shards: tuple[str, ...], output: str, *, mosaic: bool, **options: Any
-) -> Iterator[IngestResult]:
-    from geotfr.pipeline.ingest.each import ingest_each
-    from geotfr.pipeline.ingest.neighbours import ingest_mosaic
-
+def _check_of_folder(shards: tuple[str, ...], options: dict[str, Any], *, mosaic: bool) -> None:
+    """Refuse what one set alone can have; takes it out of ``options``."""
     flag = "--mosaic" if mosaic else "--each"
     for name in ("grid", "patch_dimensions", "preview"):
         if options.pop(name) is not None:
             raise click.UsageError(f"{flag}: each set has a mixer of its own; not with --{name.replace('_', '-')}")
     if shards:
         raise click.UsageError(f"{flag}: takes one folder, and finds the shards in it")
+
+
+def _of_folder(folder: str, output: str, *, mosaic: bool, **options: Any) -> Iterator[IngestResult]:
+    from geotfr.pipeline.ingest.each import ingest_each
+    from geotfr.pipeline.ingest.neighbours import ingest_mosaic
+
     return iter([ingest_mosaic(folder, output, **options)]) if mosaic else ingest_each(folder, output, **options)
+
+
+def _show_plan(
+    mixer: str, shards: tuple[str, ...], options: dict[str, Any], *, is_many: bool, quiet: bool, as_json: bool
+) -> None:
+    """The plan, or one for each set of a folder."""
+    from geotfr.pipeline.ingest.each import plan_each
+    from geotfr.pipeline.ingest.run import plan_ingest
+
+    if is_many:
+        plans = dict(plan_each(mixer, **options))
+        text = "\n\n".join(f"{name}\n{plan.to_text()}" for name, plan in plans.items())
+        document: dict[str, Any] = {"plans": {name: plan.to_dict() for name, plan in plans.items()}}
+    else:
+        options = {name: value for name, value in options.items() if name != "preview"}
+        plan = plan_ingest(None if options["grid"] is not None else mixer, shards, **options)
+        warn(plan.notes, quiet=quiet)
+        text, document = plan.to_text(), plan.to_dict()
+    show(text, document, quiet=quiet, as_json=as_json)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Unpack
 from geotfr.errors import OutputError
 from geotfr.mixer.sets import find_each
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
-from geotfr.pipeline.ingest.run import ingest_set
+from geotfr.pipeline.ingest.run import ingest_set, plan_set
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geotfr.pipeline.ingest.run import IngestResult
+    from geotfr.pipeline.ingest.plan import IngestPlan
+    from geotfr.pipeline.ingest.result import IngestResult
     from geotfr.pipeline.progress import Progress
 
-__all__ = ["ingest_each"]
+__all__ = ["ingest_each", "plan_each"]
 
 
 def ingest_each(
@@ -28,6 +29,7 @@ def ingest_each(
     overwrite: bool = False,
     workers: int | None = None,
     progress: bool | Progress = False,
+    verify: bool = False,
     **options: Unpack[IngestKeywords],
 ) -> Iterator[IngestResult]:
     """Turn every set in ``folder`` into ``NAME.tif`` in the folder ``output``, one after the other.
@@ -48,5 +50,22 @@ def ingest_each(
         check_output(path, overwrite=overwrite)
     for name, each in found.items():
         yield ingest_set(
-            each, paths[name], checked, preview=None, overwrite=overwrite, threads=threads, progress=progress
+            each,
+            paths[name],
+            checked,
+            preview=None,
+            overwrite=overwrite,
+            threads=threads,
+            progress=progress,
+            verify=verify,
         )
+
+
+def plan_each(
+    folder: str | os.PathLike[str], *, workers: int | None = None, **options: Unpack[IngestKeywords]
+) -> Iterator[tuple[str, IngestPlan]]:
+    """(name, plan) of every set in ``folder``; nothing is written. Raises as :func:`ingest_each` does."""
+    checked = IngestOptions.checked(**options)
+    threads = resolve_workers(workers, os.cpu_count() or 1)
+    for name, each in find_each(folder, shard_order=checked.shard_order).items():
+        yield name, plan_set(each, checked, threads=threads)

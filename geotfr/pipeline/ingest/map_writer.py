@@ -12,13 +12,15 @@ from geotfr.pipeline.ingest.finish import Extremes, Finish, reduced_names
 from geotfr.pipeline.ingest.mosaic import MosaicWriter, plan_mosaic
 from geotfr.pipeline.ingest.overlap import Cores
 from geotfr.pipeline.ingest.pixel_type import PixelType, choose_pixel_type
+from geotfr.pipeline.ingest.plan import ASSEMBLY_BYTES, GDAL_CACHE_BYTES, PROCESS_BYTES, IngestPlan
 from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples
 from geotfr.pipeline.progress import progress_bar
 from geotfr.records.faults import ReadReport
+from geotfr.records.framing import BATCH_BYTES
 from geotfr.storage import atomic_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -79,6 +81,7 @@ class MapWriter:
         self._class_values = frozenset(each.value for each in classes) if classes else None
         self._mask = mask
         self.report = ReadReport()
+        self._space_warning = ""
         pixel = choose_pixel_type(
             self._cores.dtype,
             len(self._cores.bands),
@@ -102,16 +105,61 @@ class MapWriter:
         """Values outside the type's range, moved to its end."""
         return self._finish.clamped
 
-    def write(self, target: Path, *, overwrite: bool, progress: bool | Progress) -> None:
-        """Write the raster under a temporary name, compare it, and give it its name."""
+    def plan(self, *, records: int, shards: int) -> IngestPlan:
+        """What will be written, of ``records`` records in ``shards`` files."""
+        output, plan, grid = self.output, self._plan, self._grid
+        return IngestPlan(
+            geobox=grid.geobox,
+            bands=output.names,
+            dtype=output.pixel.dtype.name,
+            nodata=output.pixel.nodata,
+            has_mask=output.pixel.has_mask,
+            patches=grid.rows * grid.columns,
+            records=records,
+            shards=shards,
+            patch_yx=grid.patch_yx,
+            margin_yx=self._cores.margin_yx,
+            overlap=self._options.overlap,
+            format=self._options.format,
+            creation_options=tuple(output.all_options(plan.tile_yx).items()),
+            levels_yx=output.levels_yx,
+            passes=len(plan.passes),
+            output_bytes=output.most_bytes,
+            staged_bytes=output.most_bytes if output.is_staged else 0,
+            memory_bytes=self._memory_bytes(),
+            workers=output.threads,
+            notes=tuple(self.notes()),
+        )
+
+    def _memory_bytes(self) -> int:
+        """Peak of resident memory: while pixels are placed, or while overviews and the final file are made of them."""
+        plan, output = self._plan, self.output
+        pixel_bytes = output.pixel.dtype.itemsize * self._planes
+        rows, cols = plan.buffer_yx
+        widest = max(len(columns) for columns in plan.passes)
+        # A batch of records, the one that is decoded, and pixels on the way into tiles.
+        batches = 3 * max(BATCH_BYTES, self._patches.patch_bytes)
+        placing = rows * cols * pixel_bytes + self._cores.held_bytes(widest) + batches + GDAL_CACHE_BYTES
+        tile = plan.tile_yx[0] * plan.tile_yx[1] * pixel_bytes
+        placing += 3 * output.threads * tile
+        return PROCESS_BYTES + max(placing, ASSEMBLY_BYTES if output.is_staged else 0)
+
+    def write(self, target: Path, *, overwrite: bool, progress: bool | Progress, verify: bool = False) -> None:
+        """Write the raster under a temporary name, compare it, and give it its name.
+
+        With ``verify`` the patches are read once more, and all pixels are compared.
+        """
         from geotfr.rasters.safe_open import raster_env
 
+        self._space_warning = self.output.check_space(target.parent, self._plan.tile_yx)
         with self.output.written(target, overwrite=overwrite) as (base, temporary), raster_env():
             samples = Samples.of(self._plan.rows * -(-self._plan.columns // self._plan.group))
             with self.output.sink(base, self._plan.tile_yx) as sink:
                 self._write_pixels(sink, samples, progress)
             self.output.assemble(base, temporary, self._plan.tile_yx)
             self.output.check(temporary, samples.kept)
+            if verify:
+                self._compare_pixels(temporary, progress)
         if self._mask is not None:
             self._mask.close()
 
@@ -121,7 +169,7 @@ class MapWriter:
 
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
-        found = list(self.report.warnings)
+        found = [*filter(None, [self._space_warning]), *self.report.warnings]
         finish, pixel = self._finish, self.output.pixel
         if finish.rounded:
             found.append(f"{finish.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
@@ -171,15 +219,9 @@ class MapWriter:
 
     def _write_pixels(self, sink: GeoTiffSink, samples: Samples, progress: bool | Progress) -> None:
         pixel, bands = self.output.pixel, len(self.output.names)
-        rows_px, cols_px = self._grid.geobox.shape_yx
         statistics = BandStatistics(bands, pixel.nodata) if self._options.statistics else None
 
-        def write(row: int, col: int, planes: NDArray[Any]) -> None:
-            # A padded edge reaches beyond the raster.
-            inside = planes[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
-            if not inside.size:
-                return
-            data, valid = inside[:bands], inside[-1] != 0 if pixel.has_mask else None
+        def write(row: int, col: int, data: NDArray[Any], valid: NDArray[np.bool_] | None) -> None:
             sink.write(row, col, data)
             if valid is not None:
                 sink.write_mask(row, col, valid)
@@ -187,24 +229,52 @@ class MapWriter:
             if statistics is not None:
                 statistics.add(data, valid)
 
+        self._each_window(write, self._finish, self.report, progress)
+        if statistics is not None:
+            sink.tag_bands(statistics.tags())
+
+    def _compare_pixels(self, path: Path, progress: bool | Progress) -> None:
+        from geotfr.rasters.read_back import PixelCheck
+
+        with PixelCheck(path) as check:
+            self._each_window(check.compare, self._finishing(self.output.pixel), ReadReport(), progress)
+
+    def _each_window(
+        self,
+        use: Callable[[int, int, NDArray[Any], NDArray[np.bool_] | None], None],
+        finish: Finish,
+        faults: ReadReport,
+        progress: bool | Progress,
+    ) -> None:
+        """Call ``use`` with (row, column, pixels, mask or None) for windows that cover the raster."""
+        pixel, bands = self.output.pixel, len(self.output.names)
+        rows_px, cols_px = self._grid.geobox.shape_yx
+
+        def write(row: int, col: int, planes: NDArray[Any]) -> None:
+            # A padded edge reaches beyond the raster.
+            inside = planes[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
+            if inside.size:
+                use(row, col, inside[:bands], inside[-1] != 0 if pixel.has_mask else None)
+
         total = self._grid.rows * self._grid.columns
         with progress_bar(progress, total_patches=total, what="ingest") as report:
             for columns in self._plan.passes:
                 writer = MosaicWriter(
-                    self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=self._finish.fill, write=write
+                    self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=finish.fill, write=write
                 )
-                self._place_all(writer, columns, report)
+                # Faults are reported by the first pass alone.
+                self._place_all(writer, columns, finish, faults if columns.start == 0 else ReadReport(), report)
                 writer.finish()
-        if statistics is not None:
-            sink.tag_bands(statistics.tags())
 
-    def _place_all(self, writer: MosaicWriter, columns: range, progress: Progress) -> None:
-        """Every patch to its place; faults are reported by the first pass alone."""
+    def _place_all(
+        self, writer: MosaicWriter, columns: range, finish: Finish, faults: ReadReport, progress: Progress
+    ) -> None:
+        """Every patch to its place."""
         size = self._patches.patch_bytes
-        for run in self._cores.runs(columns, self.report if columns.start == 0 else ReadReport()):
-            values, valid = self._finish.reduced(run)
+        for run in self._cores.runs(columns, faults):
+            values, valid = finish.reduced(run)
             for which, planes in writer.places(run.row * self._grid.columns + run.column, len(run)):
-                self._finish.place(run, which, planes, values, valid)
+                finish.place(run, which, planes, values, valid)
             progress(len(run), len(run) * size)
 
 

@@ -20,11 +20,14 @@ from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.pipeline.ingest.classes import read_classes
 from geotfr.pipeline.ingest.pixel_type import PixelType
 from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples, folder_beside
-from geotfr.pipeline.ingest.run import IngestResult, ingest_set
+from geotfr.pipeline.ingest.result import IngestResult
+from geotfr.pipeline.ingest.run import ingest_set
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.sink import GeoTiffSink
@@ -43,6 +46,7 @@ def ingest_mosaic(
     overwrite: bool = False,
     workers: int | None = None,
     progress: bool | Progress = False,
+    verify: bool = False,
     **options: Unpack[IngestKeywords],
 ) -> IngestResult:
     """Turn the sets in ``folder``, neighbours on one grid, into one raster; what none covers is nodata, or 0 without.
@@ -70,13 +74,18 @@ def ingest_mosaic(
                     overwrite=False,
                     threads=threads,
                     progress=progress,
+                    verify=verify,
                 )
             )
         names = list(found)
         corners = _corners(names, parts)
         whole = _merged(target, parts, corners)
         _check_alike(names, parts)
-        _write(target, parts, corners, whole.geobox, checked, overwrite=overwrite, threads=threads)
+        warning = _write(
+            target, parts, corners, whole.geobox, checked, overwrite=overwrite, threads=threads, verify=verify
+        )
+    if warning:
+        whole = replace(whole, warnings=(warning, *whole.warnings))
     return replace(whole, size_bytes=target.stat().st_size, seconds=time.perf_counter() - started)
 
 
@@ -144,7 +153,10 @@ def _write(
     *,
     overwrite: bool,
     threads: int,
-) -> None:
+    verify: bool,
+) -> str:
+    """Write the mosaic; a warning where it may not have fitted, else nothing."""
+    from geotfr.rasters.read_back import PixelCheck
     from geotfr.rasters.safe_open import raster_env
 
     pixel = PixelType(dtype=np.dtype(parts[0].dtype), nodata=parts[0].nodata)
@@ -152,12 +164,18 @@ def _write(
     product = RasterOutput(
         geobox=geobox, names=parts[0].bands, pixel=pixel, options=options, classes=classes, threads=threads
     )
+    warning = product.check_space(target.parent, _TILE)
     with product.written(target, overwrite=overwrite) as (base, temporary), raster_env():
         samples = Samples.of(-(-geobox.shape_yx[0] // _SIDE) * -(-geobox.shape_yx[1] // _SIDE))
         with product.sink(base, _TILE) as sink:
             _write_pixels(sink, product, parts, corners, samples)
         product.assemble(base, temporary, _TILE)
         product.check(temporary, samples.kept)
+        if verify:
+            with PixelCheck(temporary) as check:
+                for window, data in _merged_pixels(product, parts, corners):
+                    check.compare(window.row, window.col, data, None)
+    return warning
 
 
 def _write_pixels(
@@ -167,11 +185,24 @@ def _write_pixels(
     corners: Sequence[Window],
     samples: Samples,
 ) -> None:
+    statistics = BandStatistics(len(product.names), product.pixel.nodata) if product.options.statistics else None
+    for window, data in _merged_pixels(product, parts, corners):
+        sink.write(window.row, window.col, data)
+        samples.keep(window.row, window.col, data)
+        if statistics is not None:
+            statistics.add(data, None)
+    if statistics is not None:
+        sink.tag_bands(statistics.tags())
+
+
+def _merged_pixels(
+    product: RasterOutput, parts: Sequence[IngestResult], corners: Sequence[Window]
+) -> Iterator[tuple[Window, NDArray[Any]]]:
+    """The mosaic's pixels ``(band, row, col)``, window by window."""
     from geotfr.rasters.safe_open import safe_open
 
     pixel, bands = product.pixel, len(product.names)
     fill = 0 if pixel.nodata is None else pixel.nodata
-    statistics = BandStatistics(bands, pixel.nodata) if product.options.statistics else None
     with ExitStack() as stack:
         readers = [stack.enter_context(safe_open(part.output)) for part in parts]
         for window in _windows(product.geobox.shape_yx):
@@ -185,12 +216,7 @@ def _write_pixels(
                     data[:, rows, cols] = reader.read(
                         window=(inside, (common.col - place.col, common.col_stop - place.col))
                     )
-            sink.write(window.row, window.col, data)
-            samples.keep(window.row, window.col, data)
-            if statistics is not None:
-                statistics.add(data, None)
-    if statistics is not None:
-        sink.tag_bands(statistics.tags())
+            yield window, data
 
 
 def _windows(shape_yx: tuple[int, int]) -> Iterator[Window]:

@@ -115,7 +115,21 @@ class Cores:
         """Patch columns that can be blended in one pass; None: any number."""
         if self._overlap == "crop":
             return None
-        column = sum(
+        return max(BLEND_BUDGET_BYTES // self._column_bytes - 2 * self._reach, 1)
+
+    @property
+    def margin_yx(self) -> tuple[int, int]:
+        """(rows, columns) of the widest margin."""
+        margins = [bands[0].reading.margin_yx for bands in self._groups]
+        return max(margin[0] for margin in margins), max(margin[1] for margin in margins)
+
+    def held_bytes(self, columns: int) -> int:
+        """Bytes that blending so many patch columns takes."""
+        return 0 if self._overlap == "crop" else (columns + 2 * self._reach) * self._column_bytes
+
+    @property
+    def _column_bytes(self) -> int:
+        return sum(
             blend_bytes(
                 self._overlap,
                 self._area(bands, range(1), range(1)),
@@ -124,7 +138,6 @@ class Cores:
             )
             for bands in self._groups
         )
-        return max(BLEND_BUDGET_BYTES // column - 2 * self._reach, 1)
 
     def runs(self, columns: range, report: ReadReport) -> Iterator[PatchRun]:
         """The patches of some patch columns, in ascending order."""

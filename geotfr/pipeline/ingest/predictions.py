@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import RecordError, UsageError
+from geotfr.errors import OutputError, RecordError, UsageError
 from geotfr.integrity.files import is_sequence_file
 from geotfr.options import nearest
 from geotfr.patches.readings import Reading, UnreadableLengthError, reading_of
@@ -25,10 +24,10 @@ from geotfr.records.faults import ReadReport
 from geotfr.records.parse.infer import infer_sequence_features
 from geotfr.records.parse.sequence import parse_sequence_example
 from geotfr.records.reader import read_features, read_records
+from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -298,7 +297,8 @@ class Predictions:
         name = self._options.patch_index or ""
         is_seen = np.zeros(total, bool)
         wanted = sorted(self._features - self._index_names)
-        with _spool() as spool:
+        with tempfile.TemporaryFile() as file:
+            spool = file.fileno()
             size = 0
             dtypes: dict[str, tuple[np.dtype[Any], int]] = {}
             for rows in self._rows(report, self._expected):
@@ -306,6 +306,12 @@ class Predictions:
                 if not dtypes:
                     dtypes = {key: (rows.values[key].dtype, rows.values[key].shape[1]) for key in wanted}
                     size = sum(dtype.itemsize * length for dtype, length in dtypes.values())
+                    check_space(
+                        Path(tempfile.gettempdir()),
+                        size * self._expected,
+                        what="the temporary file of patches out of order",
+                        advice="let TMPDIR name another folder",
+                    )
                 for place, number in enumerate(numbers.tolist()):
                     data = b"".join(rows.values[key][place].tobytes() for key in wanted)
                     _write_all(spool, data, number * size)
@@ -493,17 +499,16 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return np.frombuffer(data, np.uint8).reshape(values.shape)
 
 
-@contextmanager
-def _spool() -> Iterator[int]:
-    """A file without a name, for patches that come out of order; gone when it is closed."""
-    with tempfile.TemporaryFile() as file:
-        yield file.fileno()
-
-
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:
     view = memoryview(data)
     while view:
-        written = os.pwrite(descriptor, view, offset)
+        try:
+            written = os.pwrite(descriptor, view, offset)
+        except OSError as error:
+            raise OutputError(
+                f"{tempfile.gettempdir()}: the temporary file of patches out of order can't be written:"
+                f" {error.strerror}; TMPDIR names another folder"
+            ) from error
         view, offset = view[written:], offset + written
 
 

@@ -17,6 +17,7 @@ from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import atomic_output
 from geotfr.storage.output_error import output_error
+from geotfr.storage.space import check_space, free_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +35,8 @@ __all__ = ["BandStatistics", "RasterOutput", "Samples", "folder_beside"]
 
 _SAMPLE_PX = 256
 _SAMPLES = 8
+# Deflate makes at least one byte of so many; the others may do with less, but not where values differ.
+_MOST_DEFLATED = 1032
 _SIDE_FILES = (".aux.xml", ".ovr", ".msk")
 
 
@@ -213,21 +216,65 @@ class RasterOutput:
         """Make the raster of the staged pixels, with overviews; nothing to do where none are staged."""
         if base == temporary:
             return
-        from geotfr.rasters.cog import cog_options, copy_raster, gtiff_copy_options
+        from geotfr.rasters.cog import copy_raster
         from geotfr.rasters.overviews import with_overviews, write_levels
+
+        source = with_overviews(base, write_levels(base, self.policies, threads=self.threads))
+        driver = "COG" if self.options.format == "cog" else "GTiff"
+        copy_raster(source, temporary, driver=driver, options=self.all_options(block_yx))
+
+    def all_options(self, block_yx: tuple[int, int]) -> dict[str, str]:
+        """GDAL's creation options of the raster, the defaults too; tiles of ``block_yx`` unless they say otherwise.
+
+        Raises
+        ------
+        UsageError
+            An option that GDAL doesn't have.
+        """
+        from geotfr.rasters.cog import cog_options, gtiff_copy_options
+        from geotfr.rasters.creation import creation_options
 
         shape = (len(self.names), *self.geobox.shape_yx)
         common: dict[str, Any] = {"shape": shape, "dtype": self.pixel.dtype, "threads": self.threads}
-        source = with_overviews(base, write_levels(base, self.policies, threads=self.threads))
         if self.options.format == "cog":
-            copy_raster(source, temporary, driver="COG", options=cog_options(self.creation_options, **common))
-        else:
-            options = gtiff_copy_options(self.creation_options, block_yx=block_yx, **common)
-            copy_raster(source, temporary, driver="GTiff", options=options)
+            return cog_options(self.creation_options, **common)
+        make = gtiff_copy_options if self.is_staged else creation_options
+        return make(self.creation_options, block_yx=block_yx, **common)
+
+    @property
+    def levels_yx(self) -> tuple[tuple[int, int], ...]:
+        """(rows, columns) of the overviews."""
+        from geotfr.rasters.overviews import overview_shapes
+
+        return tuple(overview_shapes(self.geobox.shape_yx)) if self.policies else ()
+
+    @property
+    def most_bytes(self) -> int:
+        """What the pixels and overviews take uncompressed, and their mask."""
+        pixel_bytes = len(self.names) * self.pixel.dtype.itemsize + self.pixel.has_mask
+        return sum(rows * cols for rows, cols in (self.geobox.shape_yx, *self.levels_yx)) * pixel_bytes
+
+    def check_space(self, folder: Path, block_yx: tuple[int, int]) -> str:
+        """Refuse a raster that can't fit into ``folder``; a warning where it may not, else nothing.
+
+        Raises
+        ------
+        OutputError
+            Too little space whatever the values are.
+        """
+        options = self.all_options(block_yx)
+        is_plain = options.get("COMPRESS") == "NONE" and options.get("SPARSE_OK", "NO").upper() in ("NO", "FALSE")
+        check_space(folder, self.most_bytes // (1 if is_plain else _MOST_DEFLATED), what="this raster")
+        most = self.most_bytes * (2 if self.is_staged else 1)
+        free = free_bytes(folder)
+        if most <= free:
+            return ""
+        staged = " with the files on the way to it" if self.is_staged else ""
+        return f"the raster may not fit: uncompressed it takes {most:,} bytes{staged}; {free:,} are free in {folder}"
 
     def check(self, path: Path, samples: Sequence[tuple[int, int, NDArray[Any]]]) -> None:
         """Reopen the raster and compare it with what was meant."""
-        from geotfr.rasters.sink import check_raster
+        from geotfr.rasters.read_back import check_raster
 
         check_raster(
             path,

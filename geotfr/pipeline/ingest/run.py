@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from geotfr.errors import UsageError
 from geotfr.mixer.sets import find_predictions
@@ -14,101 +13,19 @@ from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.ingest.predictions import Predictions
+from geotfr.pipeline.ingest.result import IngestResult
 from geotfr.pipeline.ingest.source_mask import SourceMask
-from geotfr.pipeline.sizes import human_bytes
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from geotfr.grid import GeoBox
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import PairXY
+    from geotfr.pipeline.ingest.plan import IngestPlan
     from geotfr.pipeline.progress import Progress
 
-__all__ = ["IngestResult", "ingest_predictions", "ingest_set"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestResult:
-    """What an ingest wrote.
-
-    Attributes
-    ----------
-    output
-        The raster.
-    geobox
-        Its grid: the mixer's.
-    bands
-        Band names, in order.
-    dtype
-        The pixel type.
-    nodata
-        The nodata value, or None.
-    patches
-        Patches in the raster.
-    patches_lost
-        Patches whose records ``skip`` or ``repair`` left out; their place holds nodata, or 0 without one.
-    values_clamped
-        Scaled values outside the type's range, moved to its end.
-    shards
-        The shards, in the order in which they were read.
-    size_bytes
-        Bytes on disk.
-    seconds
-        Wall time.
-    notes, warnings
-        Harmless surprises, and what a user should know, one line each.
-    """
-
-    output: Path
-    geobox: GeoBox
-    bands: tuple[str, ...]
-    dtype: str
-    nodata: float | None
-    patches: int
-    patches_lost: int
-    values_clamped: int
-    shards: tuple[Path, ...]
-    size_bytes: int
-    seconds: float
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result in JSON types."""
-        return {
-            "output": str(self.output),
-            "crs": self.geobox.crs,
-            "transform": list(self.geobox.affine),
-            "width": self.geobox.shape_yx[1],
-            "height": self.geobox.shape_yx[0],
-            "bands": list(self.bands),
-            "dtype": self.dtype,
-            # NaN is no JSON.
-            "nodata": "nan" if self.nodata is not None and self.nodata != self.nodata else self.nodata,
-            "patches": self.patches,
-            "patches_lost": self.patches_lost,
-            "values_clamped": self.values_clamped,
-            "shards": [str(path) for path in self.shards],
-            "bytes": self.size_bytes,
-            "seconds": round(self.seconds, 3),
-            "notes": list(self.notes),
-            "warnings": list(self.warnings),
-        }
-
-    def to_text(self) -> str:
-        """The summary for a person, some lines."""
-        rows, cols = self.geobox.shape_yx
-        return "\n".join(
-            (
-                f"wrote     {self.output}, {cols} x {rows} pixels, {self.dtype}, {human_bytes(self.size_bytes)}, in"
-                f" {self.seconds:.1f} s",
-                f"bands     {len(self.bands)}: {', '.join(self.bands[:12])}{', …' if len(self.bands) > 12 else ''}",
-                f"patches   {self.patches:,} of {len(self.shards):,} shard{'s' if len(self.shards) != 1 else ''};"
-                f" {self.patches_lost:,} lost",
-            )
-        )
+__all__ = ["ingest_predictions", "ingest_set", "plan_ingest", "plan_set"]
 
 
 def ingest_predictions(
@@ -122,6 +39,7 @@ def ingest_predictions(
     overwrite: bool = False,
     workers: int | None = None,
     progress: bool | Progress = False,
+    verify: bool = False,
     **options: Unpack[IngestKeywords],
 ) -> IngestResult:
     """Turn prediction records into a georeferenced GeoTIFF, as Earth Engine does with a mixer on upload.
@@ -150,6 +68,9 @@ def ingest_predictions(
         Threads that compress tiles; by default as many as there are cores, up to 4. The bytes don't depend on it.
     progress
         True for a bar on stderr, or a function of (patches, bytes).
+    verify
+        Read the records once more and compare every pixel of the raster before it takes its name; without it some
+        corners of what was written.
     kernel_size
         (width, height) of the kernel that padded predictions carry; by default the manifest's, or inferred.
     channels
@@ -239,7 +160,28 @@ def ingest_predictions(
         overwrite=overwrite,
         threads=threads,
         progress=progress,
+        verify=verify,
     )
+
+
+def plan_ingest(
+    mixer: str | os.PathLike[str] | None,
+    shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    *,
+    grid: str | os.PathLike[str] | None = None,
+    patch_dimensions: PairXY | None = None,
+    workers: int | None = None,
+    **options: Unpack[IngestKeywords],
+) -> IngestPlan:
+    """What :func:`ingest_predictions` will write with the same arguments, and what it takes of disk and memory.
+
+    The first record is read; all are where a type or nodata value is chosen by the values (``dtype`` ``auto``, an
+    integer type with gaps). Nothing is written. Raises as :func:`ingest_predictions` does.
+    """
+    checked = IngestOptions.checked(**options)
+    threads = resolve_workers(workers, os.cpu_count() or 1)
+    given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
+    return plan_set(_found(mixer, given, grid, patch_dimensions, checked), checked, threads=threads)
 
 
 def ingest_set(
@@ -251,6 +193,7 @@ def ingest_set(
     overwrite: bool,
     threads: int,
     progress: bool | Progress,
+    verify: bool = False,
 ) -> IngestResult:
     """Turn one set into the raster ``target``; see :func:`ingest_predictions`."""
     started = time.perf_counter()
@@ -258,22 +201,13 @@ def ingest_set(
         check_output(path, overwrite=overwrite)
         if any(path.resolve() == other.resolve() for other in (*found.shards, found.mixer_path)):
             raise UsageError(f"{path}: the output is one of the inputs; give another path")
-    grid = output_grid(found, options)
-    predictions = Predictions(found, options, grid)
-    run = MapWriter(
-        predictions,
-        grid,
-        options,
-        mask=SourceMask(options.mask_from, found, grid) if options.mask_from else None,
-        leaves_gaps=bool(found.dropped),
-        threads=threads,
-    )
-    run.write(target, overwrite=overwrite, progress=progress)
+    predictions, run = _prepared(found, options, threads)
+    run.write(target, overwrite=overwrite, progress=progress, verify=verify)
     if preview is not None:
         write_preview(target, preview, overwrite=overwrite)
     return IngestResult(
         output=target,
-        geobox=grid.geobox,
+        geobox=run.output.geobox,
         bands=run.output.names,
         dtype=run.output.pixel.dtype.name,
         nodata=run.output.pixel.nodata,
@@ -286,6 +220,26 @@ def ingest_set(
         notes=tuple(run.notes()),
         warnings=tuple(run.warnings()),
     )
+
+
+def plan_set(found: PredictionSet, options: IngestOptions, *, threads: int) -> IngestPlan:
+    """The plan for one set; see :func:`plan_ingest`."""
+    _, run = _prepared(found, options, threads)
+    return run.plan(records=found.mixer.total_patches - len(found.dropped), shards=len(found.shards))
+
+
+def _prepared(found: PredictionSet, options: IngestOptions, threads: int) -> tuple[Predictions, MapWriter]:
+    grid = output_grid(found, options)
+    predictions = Predictions(found, options, grid)
+    run = MapWriter(
+        predictions,
+        grid,
+        options,
+        mask=SourceMask(options.mask_from, found, grid) if options.mask_from else None,
+        leaves_gaps=bool(found.dropped),
+        threads=threads,
+    )
+    return predictions, run
 
 
 def _found(

@@ -1,0 +1,123 @@
+"""A raster that was written, opened again and compared with what was meant."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from geotfr.errors import GeotfrError, OutputError
+from geotfr.grid import Window
+from geotfr.grid.crs import crs_text, same_crs
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import rasterio
+    from numpy.typing import DTypeLike, NDArray
+
+    from geotfr.grid import GeoBox
+
+__all__ = ["PixelCheck", "check_raster"]
+
+
+class PixelCheck:
+    """A GeoTIFF whose pixels are compared, window by window; a context manager that closes it.
+
+    Raises
+    ------
+    OutputError
+        If it can't be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._name = os.fspath(path)
+        try:
+            self._dataset = safe_open(self._name)
+        except (GeotfrError, *GDAL_ERRORS) as error:
+            raise OutputError(f"{self._name}: can't be read back: {gdal_words(error)}") from error
+
+    def compare(self, row: int, col: int, data: NDArray[np.generic], valid: NDArray[np.bool_] | None) -> None:
+        """Compare ``data`` (band, row, column), and the mask ``valid`` (row, column) if there is one, with the file.
+
+        Raises
+        ------
+        OutputError
+            For a difference, or pixels that can't be read.
+        """
+        window = ((row, row + data.shape[1]), (col, col + data.shape[2]))
+        try:
+            _check_sample(self._dataset, self._name, row, col, data)
+            if valid is not None and not np.array_equal(self._dataset.dataset_mask(window=window) > 0, valid):
+                raise OutputError(f"{self._name}: the mask read back differs from the one written, in {window}")
+        except GDAL_ERRORS as error:
+            raise OutputError(f"{self._name}: can't be read back: {gdal_words(error)}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._dataset.close()
+
+
+def check_raster(
+    path: str | os.PathLike[str],
+    *,
+    geobox: GeoBox,
+    dtype: DTypeLike,
+    band_names: Sequence[str],
+    nodata: float | None = None,
+    samples: Iterable[tuple[int, int, NDArray[np.generic]]] = (),
+) -> None:
+    """Reopen the GeoTIFF ``path`` and compare it with what was meant to be written.
+
+    Parameters
+    ----------
+    path, geobox, dtype, band_names, nodata
+        As given to :class:`GeoTiffSink`.
+    samples
+        (row, column, data) of some writes, data (band, row, column); compared with the pixels read back.
+
+    Raises
+    ------
+    OutputError
+        For the first difference, or if the file can't be read.
+    """
+    name = os.fspath(path)
+    try:
+        with safe_open(name) as dataset:
+            found = {
+                "size": (dataset.width, dataset.height),
+                "types": dataset.dtypes,
+                "transform": tuple(dataset.transform)[:6],
+                "band names": tuple(text or "" for text in dataset.descriptions),
+                "nodata": dataset.nodata,
+            }
+            crs = crs_text(dataset.crs.to_wkt()) if dataset.crs else ""
+            for row, col, data in samples:
+                _check_sample(dataset, name, row, col, data)
+    except OutputError:
+        raise
+    except (GeotfrError, *GDAL_ERRORS) as error:
+        raise OutputError(f"{name}: can't be read back: {gdal_words(error)}") from error
+    wanted = {
+        "size": geobox.shape_yx[::-1],
+        "types": (np.dtype(dtype).name,) * len(band_names),
+        "transform": geobox.affine,
+        "band names": tuple(band_names),
+        "nodata": nodata,
+    }
+    for fact, value in wanted.items():
+        if found[fact] != value and not (value is not None and value != value and found[fact] != found[fact]):
+            raise OutputError(f"{name}: read back with another {fact}: {found[fact]}, written {value}")
+    if not same_crs(crs, geobox.crs):
+        raise OutputError(f"{name}: GeoTIFF doesn't keep the CRS {geobox.crs[:60]!r}; read back {crs[:60]!r}")
+
+
+def _check_sample(dataset: rasterio.io.DatasetReader, name: str, row: int, col: int, data: NDArray[np.generic]) -> None:
+    window = Window(row=row, col=col, height=data.shape[1], width=data.shape[2])
+    back = dataset.read(window=((row, window.row_stop), (col, window.col_stop)))
+    if not np.array_equal(back, data, equal_nan=data.dtype.kind == "f"):
+        raise OutputError(f"{name}: pixels read back differ from those written, in {window}")
