@@ -55,7 +55,7 @@ def option_rows(command: click.Command, context: click.Context) -> Iterator[str]
     """A row of the table for each option, as its help tells it."""
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        if record is not None:
+        if record is not None and isinstance(parameter, click.Option):
             names, meaning = record
             yield f"| `{names}` | {cell(' '.join(meaning.split()))} |"
 

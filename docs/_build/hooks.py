@@ -6,11 +6,13 @@ behind it.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import geotfr
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ sys.path.insert(0, str(HERE))
 
 from commands_page import commands_page  # noqa: E402
 from notebook_pages import notebook_page  # noqa: E402
+
+# Scripts, pictures, frames and style sheets; links that a reader follows may lead anywhere.
+FROM_ELSEWHERE = re.compile(r"<link [^>]*href=['\"]?(?:https?:)?//[^>]*>|src=['\"]?(?:https?:)?//[^\s>]*")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -41,6 +46,14 @@ def on_page_markdown(markdown: str, page: Page, **about: object) -> str:
     unlisted = unlisted_names(markdown)
     more = "".join(f"::: geotfr.{name}\n" for name in unlisted)
     return f"{markdown}\n## More\n\n{more}" if unlisted else markdown
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Fail if a page loads anything from elsewhere: the site needs no network to be read."""
+    for page in sorted(Path(config.site_dir).rglob("*.html")):
+        found = FROM_ELSEWHERE.search(page.read_text(encoding="utf-8"))
+        if found:
+            raise PluginError(f"{page}: loads from elsewhere: {found[0]}")
 
 
 def unlisted_names(markdown: str) -> list[str]:

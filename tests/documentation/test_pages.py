@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from documentation.pages import DOCS, ROOT, is_run, run_page
 from oracle.run import run
 
 import geotfr
+from geotfr.options.export import ExportKeywords
+from geotfr.options.ingest import IngestKeywords
 
 EVERYWHERE = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 PAGES = sorted(path for path in DOCS.rglob("*.md") if is_run(path))
@@ -62,6 +65,17 @@ def test_every_command_and_option_stands_in_the_reference(monkeypatch: pytest.Mo
         options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", run(name, "--help").stdout, flags=re.MULTILINE))
         assert {"--json", "--quiet"} <= options
         assert not {option for option in options if option not in section}, name
+
+
+@pytest.mark.parametrize(
+    ("function", "keywords"),
+    [(geotfr.export_image, ExportKeywords), (geotfr.ingest_predictions, IngestKeywords)],
+    ids=["export_image", "ingest_predictions"],
+)
+def test_every_keyword_stands_in_the_docstring(function: object, keywords: type) -> None:
+    described = re.findall(r"^(\w[\w, ]*)$", inspect.getdoc(function) or "", flags=re.MULTILINE)
+    names = {name for line in described for name in line.split(", ")}
+    assert set(keywords.__annotations__) <= names
 
 
 @pytest.mark.parametrize("path", EVERYWHERE, ids=lambda path: str(path.relative_to(ROOT)))

@@ -179,7 +179,9 @@ def export_image(
     Parameters
     ----------
     sources
-        One raster or several on one grid, whose bands are stacked. ``FILE:3`` is band 3 of FILE.
+        One raster or several, whose bands are stacked. ``FILE:3`` is band 3 of FILE. A raster in memory is
+        ``(array, transform, crs)`` or ``(array, transform, crs, mask)``, the array (row, col) or (band, row, col), the
+        mask True where pixels are valid.
     prefix
         Folder and beginning of the names of all files; one that ends in ``/`` is a folder, made if its parent exists.
     overwrite
@@ -226,8 +228,44 @@ def export_image(
         Largest share of masked pixels a patch may have, 1 by default. Any other value: no mixer is written.
     bands
         Numbers from 1 through the stack, or names; ``new=old`` renames.
+    array_bands
+        Name -> elements of an array band: bands of the source, ``"3-14"``, or one file's band for each element,
+        ``"stack_*.tif:2"``. Each needs an entry in ``tensor_depths``.
+    tensor_depths
+        Array band -> depth of its tensor; longer arrays are cut, shorter ones filled with ``default_value``.
+    collapse_bands
+        All bands as one tensor (channel, row, col), named after the first.
+    sequence_data
+        One ``tf.train.SequenceExample`` for each pixel instead of one Example for each patch.
+    feature_kinds
+        ``float`` (default): all numbers as float lists. ``native``: uint8 as one value of raw bytes, other integers as
+        int64 lists.
     nodata
         A number that replaces the sources' nodata tags, or ``"none"`` to ignore them.
+    masks
+        Rasters, or ``FILE:band``, whose zeros mask.
+    mask_mode
+        ``pixel`` (default): a pixel masked in some band is filled in all. ``band``: each band its own.
+    unscale
+        Apply the bands' scale and offset; values become float32.
+    complex_parts
+        Complex bands as two features each, real and imaginary.
+    patch_index
+        Name of an int64 feature that holds the patch's number.
+    edge
+        ``drop`` (default) leaves partial patches out, as Earth Engine does; ``pad`` fills them with masked pixels.
+    region
+        What to export: GeoJSON, WKT, a file of either, or (west, south, east, north); in longitude and latitude unless
+        it carries a CRS.
+    clip_region
+        Whether what is outside the region's shape is masked; by default not with ``scale`` or ``dimensions``.
+    crs, crs_transform, scale, dimensions
+        Another grid than the first source's, in Earth Engine's legal combinations: CRS, six numbers (xScale, xShear,
+        xTranslation, yShear, yScale, yTranslation), metres a pixel, (width, height) or the longer side.
+    resampling
+        How sources on other grids are warped: ``nearest`` (default), ``bilinear``, ``cubic``, ``average``, ``mode``.
+    allow_drivers
+        GDAL drivers beside GTiff that may open the sources; only for files you trust.
     naming
         ``drive`` (``PREFIX-00000.tfrecord.gz``) or ``cloud-storage`` (``PREFIX00000.tfrecord.gz``).
     allow_ungeoreferenced
