@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from geotfr.integrity.repair import repair
     from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
+    from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult, export_image, plan_export
     from geotfr.pipeline.ingest.plan import IngestPlan
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from geotfr.records.reader import FeatureBatch, read_features, read_records
     from geotfr.storage.example_files import write_examples, write_sequence_examples
     from geotfr.storage.mixer_file import write_mixer
+    from geotfr.vectors.patch_table import PatchTable, read_patch_table
 
 __all__ = [
     "DamagedError",
@@ -84,6 +86,8 @@ __all__ = [
     "OutputError",
     "OutputExistsError",
     "PatchDataset",
+    "PatchTable",
+    "PatchTableResult",
     "RaggedFeature",
     "RaggedValue",
     "ReadError",
@@ -104,6 +108,7 @@ __all__ = [
     "ingest_predictions",
     "ingest_table",
     "inspect",
+    "make_patch_table",
     "parse_example",
     "parse_sequence_example",
     "parse_single_example",
@@ -115,6 +120,7 @@ __all__ = [
     "read_features",
     "read_manifest",
     "read_mixer",
+    "read_patch_table",
     "read_records",
     "repair",
     "sample_points",
@@ -147,6 +153,8 @@ _ROOMS = {
     "geotfr.mixer": ("Manifest", "Mixer", "read_manifest", "read_mixer"),
     "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
+    "geotfr.vectors.patch_table": ("PatchTable", "read_patch_table"),
+    "geotfr.pipeline.catalog.table": ("PatchTableResult", "make_patch_table"),
     "geotfr.pipeline.export.run": ("ExportResult", "export_image", "plan_export"),
     "geotfr.pipeline.tables.export": ("ExportTableResult", "export_table"),
     "geotfr.pipeline.ingest.plan": ("IngestPlan",),

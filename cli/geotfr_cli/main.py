@@ -25,6 +25,7 @@ __all__ = ["cli", "main"]
 # Command -> (module in geotfr_cli.commands, one line for the list of commands).
 COMMANDS = {
     "export": ("export", "Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine does."),
+    "table": ("table", "Make the patch table of a set: place, digest, outline and statistics of each patch."),
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
     "export-table": ("export_table", "Write a table's rows as TFRecord, as Earth Engine does."),
     "ingest-table": ("ingest_table", "Turn TFRecords of Examples into a table."),

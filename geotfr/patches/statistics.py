@@ -54,7 +54,7 @@ class PatchStatistics:
     def deviations(self) -> NDArray[np.float64]:
         """Standard deviation of the valid values themselves (divided by their count); NaN where there is none."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            found: NDArray[np.float64] = np.sqrt(self.squares / np.where(self.counts, self.counts, np.nan))
+            found: NDArray[np.float64] = np.sqrt(self.squares / self.counts)
         return found
 
     def part(self, part: slice | NDArray[Any]) -> PatchStatistics:

@@ -1,0 +1,86 @@
+"""The rows of a set from the rasters that it was cut from, proved by the digests of its records."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import DamagedError, UsageError
+from geotfr.options import ExportOptions
+from geotfr.pipeline.catalog.exported import fills_of
+from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
+from geotfr.pipeline.export.resume import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geotfr.patches.rows import PatchRows
+    from geotfr.pipeline.catalog.collect import TableRequest
+    from geotfr.pipeline.catalog.reading import SetReader
+
+__all__ = ["options_again", "rows_from_sources"]
+
+# Elements of an array band that are bands of the source itself.
+_OWN_BANDS = re.compile(r"[^=]*=[\d,\s-]+")
+
+
+def rows_from_sources(
+    reader: SetReader, read: PatchRows, rasters: Any, request: TableRequest
+) -> tuple[PatchRows, dict[str, float]]:
+    """The rows of the patches cut from ``rasters`` anew, and what masked values of each feature hold.
+
+    Raises
+    ------
+    UsageError
+        The set has no manifest, which tells the options, or these name other files.
+    DamagedError
+        The patches are not those of the set.
+    """
+    if reader.manifest is None:
+        raise UsageError(f"{reader.shards[0]}: no manifest tells how rasters were cut; leave --source out")
+    options = options_again(reader.manifest.options)
+    with open_rasters(rasters, options, 1) as source:
+        prepared = Prepared(source, options, workers=1, memory_limit=None, table=request)
+        if prepared.rows is None or prepared.plan.layout.count != reader.rows * reader.columns:
+            raise DamagedError(
+                f"{reader.shards[0]}: the rasters give {prepared.plan.layout.count:,} patches, the set has"
+                f" {reader.rows * reader.columns:,}; name those that were exported"
+            )
+        tally = Tally()
+        for strip in prepared.strips():
+            for unit in prepared.encoder.units(kept_positions(strip, options.masked_threshold, tally)):
+                encoded = prepared.encoder.encode(strip, unit)
+                prepared.rows.add(encoded, prepared.rows.rows_of(strip, unit, encoded))
+                prepared.encoder.recycle(encoded)
+        rows = prepared.rows.rows()
+        fills = fills_of(prepared.plan.features)
+    if not np.array_equal(rows.numbers, read.numbers):
+        raise DamagedError(f"{reader.shards[0]}: the rasters keep other patches than the set; name those exported")
+    differs = (rows.digests != read.digests).any(axis=1)
+    if differs.any():
+        raise DamagedError(
+            f"{reader.shards[0]}: {int(differs.sum()):,} of {len(rows):,} patches differ from the rasters', first patch"
+            f" {int(rows.numbers[differs.argmax()])}; name the rasters that were exported, or export again"
+        )
+    return rows, fills
+
+
+def options_again(used: Mapping[str, Any]) -> ExportOptions:
+    """The options of a set, from its manifest.
+
+    Raises
+    ------
+    UsageError
+        They name files, which a manifest tells without their folders.
+    """
+    named = [*used.get("masks", ()), *(text for text in used.get("array_bands", ()) if not _OWN_BANDS.fullmatch(text))]
+    if named:
+        raise UsageError(f"the set was made with more files ({', '.join(named)}); export it again with --patch-table")
+    known = inspect.signature(ExportOptions.checked).parameters
+    given = {name: value for name, value in used.items() if name in known and value is not None}
+    if not given.get("compressed", True):
+        given.pop("compressor", None)
+    return ExportOptions.checked(**given)
