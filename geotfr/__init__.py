@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest.plan import IngestPlan
     from geotfr.pipeline.ingest.result import IngestResult
     from geotfr.pipeline.ingest.run import ingest_predictions, plan_ingest
+    from geotfr.pipeline.predict.run import PredictResult, predict
     from geotfr.pipeline.tables.export import ExportTableResult, export_table
     from geotfr.pipeline.tables.ingest import IngestTableResult, ingest_table
     from geotfr.pipeline.tables.sample import SampleResult, sample_points
@@ -88,6 +89,7 @@ __all__ = [
     "PatchDataset",
     "PatchTable",
     "PatchTableResult",
+    "PredictResult",
     "RaggedFeature",
     "RaggedValue",
     "ReadError",
@@ -117,6 +119,7 @@ __all__ = [
     "patch_features",
     "plan_export",
     "plan_ingest",
+    "predict",
     "read_features",
     "read_manifest",
     "read_mixer",
@@ -162,6 +165,7 @@ _ROOMS = {
     "geotfr.pipeline.ingest.run": ("ingest_predictions", "plan_ingest"),
     "geotfr.pipeline.tables.ingest": ("IngestTableResult", "ingest_table"),
     "geotfr.pipeline.export.plan": ("ExportPlan",),
+    "geotfr.pipeline.predict.run": ("PredictResult", "predict"),
     "geotfr.pipeline.tables.sample": ("SampleResult", "sample_points"),
     "geotfr.records.parse.example": ("parse_example", "parse_single_example"),
     "geotfr.records.parse.infer": ("infer_features", "infer_sequence_features", "patch_features"),

@@ -54,6 +54,8 @@ class MapWriter:
         Threads that compress.
     can_scan
         Whether the patches may be read once more to choose a type or a nodata value.
+    what
+        What the progress bar says.
 
     Raises
     ------
@@ -71,8 +73,10 @@ class MapWriter:
         leaves_gaps: bool,
         threads: int,
         can_scan: bool = True,
+        what: str = "ingest",
     ) -> None:
         self._options = options
+        self._what = what
         self._grid = grid
         self._patches = patches
         self._cores = Cores(patches, grid, options)
@@ -212,7 +216,7 @@ class MapWriter:
         """Where nothing is known before all is written: any value may occur."""
         if self._options.dtype == "auto":
             raise UsageError("dtype: auto takes a pass over all predictions before the first is written; name the type")
-        limits = np.iinfo(self._cores.dtype)
+        limits = np.iinfo(np.int64)
         extremes = Extremes()
         extremes.low, extremes.high = int(limits.min), int(limits.max)
         return extremes
@@ -257,7 +261,7 @@ class MapWriter:
                 use(row, col, inside[:bands], inside[-1] != 0 if pixel.has_mask else None)
 
         total = self._grid.rows * self._grid.columns
-        with progress_bar(progress, total_patches=total, what="ingest") as report:
+        with progress_bar(progress, total_patches=total, what=self._what) as report:
             for columns in self._plan.passes:
                 writer = MosaicWriter(
                     self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=finish.fill, write=write

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from geotfr.options import IngestOptions, PairXY
 
-__all__ = ["OutputGrid", "output_grid", "set_on_raster"]
+__all__ = ["OutputGrid", "grid_of", "output_grid", "set_on_raster"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,30 @@ def output_grid(found: PredictionSet, options: IngestOptions) -> OutputGrid:
     UsageError
         A patch that isn't whole coarser pixels.
     """
-    mixer, manifest = found.mixer, found.manifest
-    width, height = mixer.patch_xy
-    whole = mixer.geobox
+    manifest = found.manifest
+    whole = found.mixer.geobox
     if manifest is not None and manifest.options.get("edge") == "pad":
         whole = manifest.geobox
-    kernel = options.kernel_yx or (manifest.kernel_yx if manifest else None)
+    return grid_of(found.mixer, whole, manifest.kernel_yx if manifest else None, options)
+
+
+def grid_of(mixer: Mixer, whole: GeoBox, kernel_yx: tuple[int, int] | None, options: IngestOptions) -> OutputGrid:
+    """The grid of predictions for a mixer's patches.
+
+    Parameters
+    ----------
+    whole
+        The raster's true size, where a padded edge reaches beyond it; else the mixer's grid.
+    kernel_yx
+        The kernel of the patches, where it is known and the options don't tell it.
+
+    Raises
+    ------
+    UsageError
+        A patch that isn't whole coarser pixels.
+    """
+    width, height = mixer.patch_xy
+    kernel = options.kernel_yx or kernel_yx
     patch = (height * options.finer, width * options.finer)
     if options.per_patch == "pixel":
         patch, kernel = (1, 1), (1, 1)

@@ -49,7 +49,9 @@ class PatchSource(Protocol):
     """
 
     bands: tuple[PredictionBand, ...]
-    lost: int
+
+    @property
+    def lost(self) -> int: ...
 
     @property
     def patch_bytes(self) -> int: ...

@@ -14,7 +14,7 @@ from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.ingest.predictions import Predictions
 from geotfr.pipeline.ingest.result import IngestResult
-from geotfr.pipeline.ingest.source_mask import SourceMask
+from geotfr.pipeline.ingest.source_mask import open_source_mask
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _prepared(found: PredictionSet, options: IngestOptions, threads: int) -> tup
         predictions,
         grid,
         options,
-        mask=SourceMask(options.mask_from, found, grid) if options.mask_from else None,
+        mask=open_source_mask(options.mask_from, grid, found) if options.mask_from else None,
         leaves_gaps=bool(found.dropped),
         threads=threads,
     )

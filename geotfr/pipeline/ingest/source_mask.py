@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest.output_grid import OutputGrid
     from geotfr.rasters.source import RasterSource
 
-__all__ = ["SourceMask"]
+__all__ = ["FROM_MANIFEST", "SourceMask", "open_source_mask"]
 
 FROM_MANIFEST = "manifest"
+"""In place of a raster's name: the sources that the manifest lists."""
 
 
 class SourceMask:
-    """Where a raster is valid in all bands, patch by patch; warped onto the output's grid by nearest where need be."""
+    """Where a raster on the output's grid is valid in all bands, patch by patch."""
 
-    def __init__(self, mask_from: str, found: PredictionSet, grid: OutputGrid) -> None:
+    def __init__(self, source: RasterSource, grid: OutputGrid) -> None:
         self._grid = grid
-        self._source = _opened(_paths(mask_from, found), grid)
+        self._source = source
 
     def patches(self, row: int, column: int, count: int) -> NDArray[np.bool_]:
         """Validity ``(patch, row, col)`` of ``count`` patches of patch row ``row``; False beyond the grid.
@@ -54,9 +55,21 @@ class SourceMask:
         self._source.close()
 
 
-def _paths(mask_from: str, found: PredictionSet) -> list[str]:
-    if mask_from != FROM_MANIFEST:
-        return [mask_from]
+def open_source_mask(mask_from: str, grid: OutputGrid, found: PredictionSet | None = None) -> SourceMask:
+    """Where the raster ``mask_from``, or the sources of the set's manifest, are valid; warped by nearest onto the grid.
+
+    Raises
+    ------
+    UsageError
+        No manifest, or a source that is another file than it lists.
+    MissingInputError, InputError
+        A raster that isn't there or can't be used.
+    """
+    paths = [mask_from] if found is None or mask_from != FROM_MANIFEST else _listed(found)
+    return SourceMask(_opened(paths, grid), grid)
+
+
+def _listed(found: PredictionSet) -> list[str]:
     manifest = found.manifest
     if manifest is None:
         raise UsageError(f"mask_from: no manifest beside {found.mixer_path}; name the raster instead")

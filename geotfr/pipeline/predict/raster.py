@@ -1,0 +1,115 @@
+"""Predictions straight to a raster: placed, blended and finished as an ingest does with records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geotfr.errors import UsageError
+from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
+from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, SourceMask, open_source_mask
+from geotfr.pipeline.predict.raster_inputs import RasterInputs
+from geotfr.pipeline.predict.result import Written
+from geotfr.storage.atomic import check_output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from geotfr.options import IngestOptions
+    from geotfr.pipeline.ingest.output_grid import OutputGrid
+    from geotfr.pipeline.predict.model import ModelPredictions
+    from geotfr.pipeline.predict.record_inputs import RecordInputs
+    from geotfr.pipeline.progress import Progress
+
+__all__ = ["RasterDestination"]
+
+_FROM_SOURCE = "source"
+
+
+class RasterDestination:
+    """Writes predictions as the raster ``target``.
+
+    Parameters
+    ----------
+    target, preview
+        Paths of the raster and of its picture, or None for no picture.
+    options
+        As of an ingest; ``mask_from`` may be ``source`` too.
+    overwrite
+        Whether they may be replaced.
+    threads
+        Threads that compress.
+
+    Raises
+    ------
+    OutputError
+        A path that can't be written.
+    """
+
+    def __init__(
+        self, target: Path, options: IngestOptions, *, preview: Path | None, overwrite: bool, threads: int
+    ) -> None:
+        self._target = target
+        self._preview = preview
+        self._options = options
+        self._overwrite = overwrite
+        self._threads = threads
+        self._mask: SourceMask | None = None
+        for path in filter(None, (target, preview)):
+            check_output(path, overwrite=overwrite)
+
+    def check(self, inputs: RasterInputs | RecordInputs, grid: OutputGrid) -> None:
+        """Refuse to write over what is read; open the mask that is put back."""
+        for path in filter(None, (self._target, self._preview)):
+            if any(path.resolve() == other.resolve() for other in inputs.files):
+                raise UsageError(f"{path}: the output is one of the inputs; give another path")
+        if self._options.mask_from is not None:
+            self._mask = self._opened(self._options.mask_from, inputs, grid)
+
+    def write(
+        self,
+        predictions: ModelPredictions,
+        inputs: RasterInputs | RecordInputs,
+        grid: OutputGrid,
+        *,
+        progress: bool | Progress,
+    ) -> Written:
+        """Run the model over all patches and write the raster; it takes its name when it is whole."""
+        run = MapWriter(
+            predictions,
+            grid,
+            self._options,
+            mask=self._mask,
+            leaves_gaps=inputs.may_drop,
+            threads=self._threads,
+            can_scan=False,
+            what="predict",
+        )
+        run.write(self._target, overwrite=self._overwrite, progress=progress)
+        if self._preview is not None:
+            write_preview(self._target, self._preview, overwrite=self._overwrite)
+        pixel = run.output.pixel
+        return Written(
+            bands=run.output.names,
+            dtypes=(pixel.dtype.name,) * len(run.output.names),
+            size_bytes=self._target.stat().st_size,
+            raster=self._target,
+            nodata=pixel.nodata,
+            values_clamped=run.clamped,
+            notes=tuple(run.notes()),
+            warnings=tuple(run.warnings()),
+        )
+
+    def _opened(self, mask_from: str, inputs: RasterInputs | RecordInputs, grid: OutputGrid) -> SourceMask:
+        if not isinstance(inputs, RasterInputs):
+            return open_source_mask(FROM_MANIFEST if mask_from == _FROM_SOURCE else mask_from, grid, inputs.found)
+        if mask_from == FROM_MANIFEST:
+            raise UsageError("mask_from: manifest is for records; source masks where this raster is masked")
+        if mask_from != _FROM_SOURCE:
+            return open_source_mask(mask_from, grid)
+        width, height = inputs.mixer.patch_xy
+        if grid.patch_yx != (height, width):
+            raise UsageError(
+                f"mask_from: the source has the patches' pixels, {width} x {height} a patch, and predictions have"
+                f" {grid.patch_yx[1]} x {grid.patch_yx[0]}; name a raster, which is warped"
+            )
+        return SourceMask(inputs.validity(), grid)
