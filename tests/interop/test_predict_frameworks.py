@@ -64,9 +64,7 @@ def test_a_keras_model_predicts_with_channels_last(tmp_path: Path) -> None:
     layer.set_weights([KERNEL.transpose(2, 3, 1, 0)])
     pixels = scene(3, 16, 24)
     for given in (model, model.predict_on_batch):
-        geotfr.predict(
-            given, (pixels, *PLACE), tmp_path / "map.tif", channels_last=True, overwrite=True, **OPTIONS
-        )
+        geotfr.predict(given, (pixels, *PLACE), tmp_path / "map.tif", channels_last=True, overwrite=True, **OPTIONS)
         np.testing.assert_allclose(read_raster(tmp_path / "map.tif")[0], convolved(pixels), rtol=1e-4, atol=1e-3)
 
 
@@ -85,9 +83,7 @@ def test_an_onnx_session_predicts_by_its_run(tmp_path: Path) -> None:
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     pixels = scene(3, 16, 24)
-    geotfr.predict(
-        lambda batch: session.run(None, {name: batch})[0], (pixels, *PLACE), tmp_path / "map.tif", **OPTIONS
-    )
+    geotfr.predict(lambda batch: session.run(None, {name: batch})[0], (pixels, *PLACE), tmp_path / "map.tif", **OPTIONS)
     np.testing.assert_allclose(read_raster(tmp_path / "map.tif")[0], convolved(pixels), rtol=1e-4, atol=1e-3)
     with pytest.raises(geotfr.UsageError, match="for ONNX Runtime: lambda batch"):
         geotfr.predict(session, (pixels, *PLACE), tmp_path / "other.tif", **OPTIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from geotfr.pipeline.ingest.result import grid_document, nodata_document
 from geotfr.pipeline.sizes import human_bytes
 
 if TYPE_CHECKING:
@@ -93,14 +94,10 @@ class PredictResult:
             "shards": [str(path) for path in self.shards],
             "mixer": None if self.mixer is None else str(self.mixer),
             "manifest": None if self.manifest is None else str(self.manifest),
-            "crs": self.geobox.crs,
-            "transform": list(self.geobox.affine),
-            "width": self.geobox.shape_yx[1],
-            "height": self.geobox.shape_yx[0],
+            **grid_document(self.geobox),
             "bands": list(self.bands),
             "dtypes": list(self.dtypes),
-            # NaN is no JSON.
-            "nodata": "nan" if self.nodata is not None and self.nodata != self.nodata else self.nodata,
+            "nodata": nodata_document(self.nodata),
             "patches": self.patches,
             "patches_dropped": self.patches_dropped,
             "patches_lost": self.patches_lost,

@@ -9,6 +9,7 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import UsageError
 from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo
+from geotfr.pipeline.export.chunks import ChunkRule, Slots
 from geotfr.pipeline.export.encode import Encoded
 from geotfr.pipeline.export.fill import LIST_DTYPE, EncodeCounts
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
@@ -119,10 +120,11 @@ class PredictionSetWriter:
     def _write_records(
         self, writer: ShardWriter, predictions: ModelPredictions, columns: range, report: Progress
     ) -> None:
+        rule = ChunkRule.for_records(columns=len(columns), records_per_patch=1, record_bytes=predictions.patch_bytes)
         with encoder_pool(self._threads) as pool:
             cutter = ShardCutter(
                 writer,
-                self._codec,
+                rule=rule,
                 max_shard_bytes=self._max_shard_bytes,
                 executor=pool,
                 window=self._threads + 1,
@@ -130,7 +132,9 @@ class PredictionSetWriter:
                 report=report,
             )
             for patches in predictions.patches(ReadReport(), columns):
-                cutter.add(_encoded(patches, predictions.bands))
+                numbers = patches.first + np.arange(len(patches))
+                slots = Slots(numbers=numbers, records_per_patch=1, first=0, each=1)
+                cutter.add(_encoded(patches, predictions.bands), slots)
             cutter.finish()
 
     def _manifest(
