@@ -79,7 +79,7 @@ def read_feature_rows(path: str, *, on_bad_record: BadRecord = "error", report: 
         report.files += 1
         blocks = RecordBlocks(stream, on_bad_record=on_bad_record, report=report)
         # A payload that is no Example is an error always: a row without a record would shift all rows behind it.
-        decoder = BatchDecoder(stream, blocks, None, DECODED_BYTES, "error", report)
+        decoder = BatchDecoder(stream, blocks.templates, None, DECODED_BYTES, "error", report)
         for block in blocks:
             parts = decoder.columns(block)
             count = len(block.starts)
