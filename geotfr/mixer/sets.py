@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
+    from geotfr.grid import GeoBox
+
 __all__ = [
     "PredictionSet",
     "find_beside",
@@ -45,6 +47,10 @@ class PredictionSet:
         In the order in which they are read.
     dropped
         Numbers of the patches that the export left out: no record is theirs.
+    geobox
+        The raster's own grid where patches reach beyond it; None: as the mixer and the manifest tell.
+    is_cut_elsewhere
+        Whether there is no mixer: ``mixer_path`` is the raster that another tool cut.
     """
 
     mixer: Mixer
@@ -52,6 +58,8 @@ class PredictionSet:
     manifest: Manifest | None
     shards: tuple[Path, ...]
     dropped: tuple[int, ...] = ()
+    geobox: GeoBox | None = None
+    is_cut_elsewhere: bool = False
 
 
 def find_predictions(

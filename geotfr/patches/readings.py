@@ -133,7 +133,7 @@ def reading_of(
         found += banded
     if len(found) == 1:
         return found[0]
-    message = _explain(length, shapes, dict.fromkeys([*found, *banded]))
+    message = _explain(length, shapes, dict.fromkeys([*found, *banded]), has_channels=channels is not None)
     raise UnreadableLengthError(message, is_ambiguous=len(found) > 1)
 
 
@@ -153,7 +153,7 @@ def _square_margin(length: int, patch_yx: tuple[int, int]) -> list[Reading]:
     return [_padded(patch_yx, (excess // 2, excess // 2))]
 
 
-def _explain(length: int, shapes: list[Reading], found: dict[Reading, None]) -> str:
+def _explain(length: int, shapes: list[Reading], found: dict[Reading, None], *, has_channels: bool) -> str:
     expected = " or ".join(f"{s.block_yx[1]} x {s.block_yx[0]} = {_pixels(s)}" for s in dict.fromkeys(shapes))
     readings = []
     for reading in found:
@@ -161,9 +161,10 @@ def _explain(length: int, shapes: list[Reading], found: dict[Reading, None]) -> 
         if reading.channels == 1:
             readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1]})")
         else:
-            readings.append(
-                f"{reading.channels} channels of {width} x {height} (--channels first or last, and --class-names)"
-            )
+            # Where several channels are allowed already, a kernel tells them from a margin.
+            kernel = f"--kernel-size {max(2 * reading.margin_yx[1], 1)}, or --class-names"
+            option = kernel if has_channels else "--channels first or last, and --class-names"
+            readings.append(f"{reading.channels} channels of {width} x {height} ({option})")
     readings += _other_resolutions(length, shapes[0].block_yx)
     if length == 1 or (not readings and length < _pixels(shapes[0])):
         readings.append(f"{length} value{'s' if length > 1 else ''} for the whole patch (--per-patch pixel or fill)")

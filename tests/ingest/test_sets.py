@@ -162,3 +162,38 @@ def test_neighbours_of_another_type_are_refused(tmp_path: Path) -> None:
     write_tile(tmp_path / "in" / "b", numbered(1, 8, 12, "int64"), 4, 0)
     outcome = run("ingest-predictions", tmp_path / "in", "--mosaic", "--output", tmp_path / "o.tif")
     assert_refused(outcome, 2, "dtype", "--dtype")
+
+
+@pytest.mark.parametrize("transform", [NORTH_UP, ROTATED], ids=["north-up", "rotated"])
+def test_partial_patches_of_another_tool_are_cut_to_the_raster(transform: object, tmp_path: Path) -> None:
+    picture = numbered(1, 10, 11)
+    write_raster(tmp_path / "scene.tif", picture, transform=transform)  # type: ignore[arg-type]
+    padded = np.pad(picture, ((0, 0), (0, 2), (0, 1)))
+    (tmp_path / "in").mkdir()
+    _, shards = write_set(tmp_path / "in", padded, patch=(4, 4), shards=2)
+    call = ("ingest-predictions", *shards, "--grid", tmp_path / "scene.tif", "--patch-dimensions", "4")
+    call = (*call, "--output", tmp_path / "o.tif", "--quiet")
+    assert_refused(run(*call), 12, "9 records", "expects 4", "--edge drop")
+    outcome = run(*call, "--edge", "pad")
+    assert outcome.code == 0, outcome.told
+    pixels, profile, _ = read_raster(tmp_path / "o.tif")
+    np.testing.assert_array_equal(pixels, picture)
+    assert profile["transform"] == transform
+
+
+def test_the_edge_is_told_by_the_mixer_or_the_manifest(tmp_path: Path) -> None:
+    mixer, shards = write_set(tmp_path, numbered(1, 4, 4), patch=(2, 2))
+    outcome = run("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--edge", "pad")
+    assert_refused(outcome, 2, "edge", "--grid")
+
+
+def test_a_mosaic_refuses_gaps_that_only_a_mask_could_tell(tmp_path: Path) -> None:
+    picture = np.arange(256, dtype="uint8").reshape(1, 16, 16)
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    write_set(tmp_path / "in" / "a", picture, patch=(4, 4))
+    write_raster(tmp_path / "mask.tif", (picture != 99).astype("uint8"), nodata=0)
+    call = ("ingest-predictions", tmp_path / "in", "--mosaic", "--output", tmp_path / "o.tif")
+    assert_refused(run(*call, "--mask-from", tmp_path / "mask.tif"), 2, "no value to spare", "--nodata")
+    outcome = run(*call, "--mask-from", tmp_path / "mask.tif", "--dtype", "int16", "--nodata", "-1", "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert read_raster(tmp_path / "o.tif")[0][picture == 99].tolist() == [-1]

@@ -111,3 +111,45 @@ def test_a_length_with_several_readings_lists_them_with_the_option_that_decides(
     outcome = run("ingest-predictions", mixer, shard, "--output", tmp_path / "o.tif")
     assert_refused(outcome, code, *words)
     assert not (tmp_path / "o.tif").exists()
+
+
+def test_whole_patches_may_stand_beside_values_that_fill_theirs(tmp_path: Path) -> None:
+    features = {"map": values(4, 3, 4), "score": values(4, 1), "padded": values(4, 5, 6)}
+    mixer, shards = write_blocks(tmp_path, features, patch=(4, 3), per_row=2)
+    geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", per_patch="fill", kernel_size=2)
+    pixels, _, names = read_raster(tmp_path / "o.tif")
+    assert names == ("map", "score", "padded")
+    np.testing.assert_array_equal(pixels[0], np.block([[*features["map"][:2]], [*features["map"][2:]]]))
+    np.testing.assert_array_equal(pixels[1], np.kron(features["score"].reshape(2, 2), np.ones((3, 4))))
+    inner = features["padded"][:, 1:-1, 1:-1]
+    np.testing.assert_array_equal(pixels[2], np.block([[*inner[:2]], [*inner[2:]]]))
+
+
+@pytest.mark.parametrize("per_patch", ["pixel", "fill"])
+def test_values_that_could_be_bands_or_a_whole_patch_are_asked_about(per_patch: str, tmp_path: Path) -> None:
+    mixer, shards = write_blocks(tmp_path, {"a": values(4, 2, 2)}, patch=(2, 2), per_row=2)
+    call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--per-patch", per_patch)
+    assert_refused(run(*call), 2, "4 bands of one value", "--class-names", "2 x 2 pixels", "--bands")
+    outcome = run(*call, "--class-names", "a,b,c,d", "--quiet")
+    assert outcome.code == 0, outcome.told
+    pixels, _, names = read_raster(tmp_path / "o.tif")
+    assert names == ("a", "b", "c", "d")
+    side = 1 if per_patch == "pixel" else 2
+    np.testing.assert_array_equal(pixels[1], np.kron([[2, 6], [10, 14]], np.ones((side, side))))
+
+
+def test_a_pixel_for_a_patch_takes_no_whole_patches(tmp_path: Path) -> None:
+    features = {"map": values(4, 2, 2), "score": values(4, 1)}
+    mixer, shards = write_blocks(tmp_path, features, patch=(2, 2), per_row=2)
+    call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--per-patch", "pixel")
+    assert_refused(run(*call), 2, "'map'", "--bands")
+    assert run(*call, "--bands", "score", "--quiet").code == 0
+    assert read_raster(tmp_path / "o.tif")[0].tolist() == [[[1, 2], [3, 4]]]
+
+
+def test_channels_that_could_be_a_margin_are_decided_by_the_kernel(tmp_path: Path) -> None:
+    mixer, shards = write_blocks(tmp_path, {"a": values(1, 9, 2, 2)}, patch=(2, 2), per_row=1)
+    call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--channels", "first", "--quiet")
+    assert_refused(run(*call), 2, "6 x 6 (--kernel-size 4)", "9 channels of 2 x 2 (--kernel-size 1")
+    assert run(*call, "--kernel-size", "1").code == 0
+    assert len(read_raster(tmp_path / "o.tif")[2]) == 9

@@ -115,6 +115,11 @@ if TYPE_CHECKING:
 @click.option("--mosaic", is_flag=True, help="The sets in FOLDER, neighbours on one grid, to one raster.")
 @click.option("--grid", metavar="RASTER", help="In place of a mixer: the raster that the patches were cut from.")
 @click.option("--patch-dimensions", metavar="W[,H]", help="With --grid: the patches, row-major from its corner.")
+@click.option(
+    "--edge",
+    type=click.Choice(["drop", "pad"]),
+    help="With --grid: partial patches were left out, or filled up.  [default: drop]",
+)
 @click.option("--preview", metavar="PNG", help="Write a picture of the result, too.")
 @click.option(
     "--creation-option",
@@ -181,7 +186,7 @@ def command(
 def _check_of_folder(shards: tuple[str, ...], options: dict[str, Any], *, mosaic: bool) -> None:
     """Refuse what one set alone can have; takes it out of ``options``."""
     flag = "--mosaic" if mosaic else "--each"
-    for name in ("grid", "patch_dimensions", "preview"):
+    for name in ("grid", "patch_dimensions", "edge", "preview"):
         if options.pop(name) is not None:
             raise click.UsageError(f"{flag}: each set has a mixer of its own; not with --{name.replace('_', '-')}")
     if shards:

@@ -240,9 +240,12 @@ class Finish:
                 place[...] = whole
         if bad.any():
             patch, row, col = (int(index[0]) for index in np.nonzero(bad))
+            value = block[patch, row, col]
+            advice = "choose a larger --dtype, or leave it out"
+            if not np.isfinite(value):
+                advice = "leave --dtype out" if np.isinf(value) else "give --nodata, or leave --dtype out"
             raise RecordError(
-                f"{where(first + patch)}: row {row}, column {col}: {block[patch, row, col]} doesn't fit"
-                f" {self._dtype.name}; choose a larger --dtype, or leave it out"
+                f"{where(first + patch)}: row {row}, column {col}: {value} doesn't fit {self._dtype.name}; {advice}"
             )
 
 

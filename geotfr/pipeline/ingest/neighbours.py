@@ -117,6 +117,11 @@ def _corners(names: Sequence[str], parts: Sequence[IngestResult]) -> list[Window
 def _check_alike(names: Sequence[str], parts: Sequence[IngestResult]) -> None:
     first = parts[0]
     for name, part in zip(names, parts, strict=True):
+        if part.has_mask:
+            raise UsageError(
+                f"mosaic: {name} has pixels without prediction, and {part.dtype} no value to spare for them; give"
+                " --nodata or a larger --dtype"
+            )
         for fact in ("bands", "dtype", "nodata"):
             here, there = getattr(part, fact), getattr(first, fact)
             if here != there and not (here != here and there != there):

@@ -53,7 +53,7 @@ def output_grid(found: PredictionSet, options: IngestOptions) -> OutputGrid:
         A patch that isn't whole coarser pixels.
     """
     manifest = found.manifest
-    whole = found.mixer.geobox
+    whole = found.geobox or found.mixer.geobox
     if manifest is not None and manifest.options.get("edge") == "pad":
         whole = manifest.geobox
     return grid_of(found.mixer, whole, manifest.kernel_yx if manifest else None, options)
@@ -125,9 +125,13 @@ def set_on_raster(
     patch_dimensions: PairXY | None,
     shards: Iterable[str | os.PathLike[str]],
     *,
+    edge: str,
     shard_order: str,
 ) -> PredictionSet:
     """Shards of patches that another tool cut out of the raster ``grid``, row-major from its upper-left corner.
+
+    ``edge`` tells whether partial patches along the lower and the right edge were left out (``drop``) or filled up
+    (``pad``).
 
     Raises
     ------
@@ -142,10 +146,12 @@ def set_on_raster(
     with open_sources([os.fspath(grid)]) as source:
         geobox = source.geobox
     rows, columns = geobox.shape_yx[0] // height, geobox.shape_yx[1] // width
+    if edge == "pad":
+        rows, columns = -(-geobox.shape_yx[0] // height), -(-geobox.shape_yx[1] // width)
     if not rows * columns:
         raise UsageError(
             f"patch_dimensions: a patch of {width} x {height} is larger than {grid}, {geobox.shape_yx[1]} x"
-            f" {geobox.shape_yx[0]} pixels; allowed is its size and less"
+            f" {geobox.shape_yx[0]} pixels; allowed is its size and less, or --edge pad"
         )
     mixer = Mixer(
         crs=geobox.crs,
@@ -155,5 +161,10 @@ def set_on_raster(
         total_patches=rows * columns,
     )
     return PredictionSet(
-        mixer=mixer, mixer_path=Path(grid), manifest=None, shards=find_shards(shards, shard_order=shard_order)
+        mixer=mixer,
+        mixer_path=Path(grid),
+        manifest=None,
+        shards=find_shards(shards, shard_order=shard_order),
+        geobox=geobox if edge == "pad" else None,
+        is_cut_elsewhere=True,
     )

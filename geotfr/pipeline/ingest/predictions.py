@@ -194,8 +194,8 @@ class Predictions:
         if first_of_file != total:
             raise RecordError(
                 f"{self._found.shards[-1]}: the last of {len(self._found.shards)} shards ends after {first_of_file}"
-                f" records; the mixer {self._found.mixer_path} expects {total}; a shard is missing, or these are the"
-                " predictions of another export"
+                f" records; {self._grid_words} expects {total}; a shard is missing, or these are the predictions of"
+                " another export"
             )
 
     def _file_rows(self, path: Path, report: ReadReport) -> Iterator[_Rows]:
@@ -249,11 +249,20 @@ class Predictions:
                     f" {self._kinds[name][1]} {self._kinds[name][0]} values"
                 )
 
+    @property
+    def _grid_words(self) -> str:
+        """What tells the patches: a mixer, or a raster that another tool cut."""
+        path, (width, height) = self._found.mixer_path, self._found.mixer.patch_xy
+        if not self._found.is_cut_elsewhere:
+            return f"the mixer {path}"
+        partial = "counted (--edge pad)" if self._found.geobox is not None else "left out (--edge drop)"
+        return f"{path} in patches of {width} x {height}, partial ones {partial},"
+
     def _too_many(self, path: Path, record: int, total: int) -> RecordError:
         found = sum(1 for _ in read_records(self._found.shards, on_bad_record="skip", report=ReadReport()))
         return RecordError(
-            f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards; the mixer"
-            f" {self._found.mixer_path} expects {total}; a shard is named twice, or these belong to another export"
+            f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards;"
+            f" {self._grid_words} expects {total}; a shard is named twice, or these belong to another export"
         )
 
     # A record for each pixel.
@@ -376,8 +385,8 @@ class Predictions:
                 " raster of a pixel for each patch, --per-patch fill fills the patches"
             )
         raise RecordError(
-            f"{first.path}: {count} records of one value a feature; for one record a pixel the mixer"
-            f" {self._found.mixer_path} expects {patch * self._expected}"
+            f"{first.path}: {count} records of one value a feature; for one record a pixel {self._grid_words}"
+            f" expects {patch * self._expected}"
             + (f" or, with margins, {block * self._expected}" if block != patch else "")
             + f", for one a patch {self._expected} records of {patch} values"
         )
@@ -431,7 +440,7 @@ class Predictions:
         height, width = self._grid.patch_yx
         kernel = self._grid.kernel_yx
         if self._options.per_patch:
-            return Reading(block_yx=(height, width), margin_yx=(0, 0), channels=length, is_constant=True)
+            return self._per_patch_reading(length, where)
         if self._pixels is not None:
             margin = (0, 0) if self._pixels == width * height or not kernel else (kernel[0] // 2, kernel[1] // 2)
             block = height + 2 * margin[0], width + 2 * margin[1]
@@ -444,6 +453,34 @@ class Predictions:
             if error.is_ambiguous:
                 raise UsageError(f"{where}: {error}; the option named beside the right one decides") from error
             raise RecordError(f"{where}: {error}") from error
+
+    def _per_patch_reading(self, length: int, where: str) -> Reading:
+        """One value a patch, or one a band; whole patches may stand beside them where patches are filled."""
+        constant = Reading(block_yx=self._grid.patch_yx, margin_yx=(0, 0), channels=length, is_constant=True)
+        whole = self._whole_patch(length)
+        if whole is None or length == len(self._options.class_names or ()):
+            return constant
+        others = [each for name, (_, each) in self._kinds.items() if name not in self._index_names]
+        if self._options.per_patch == "fill" and not all(self._whole_patch(each) for each in others):
+            return whole
+        height, width = whole.block_yx
+        raise UsageError(
+            f"{where}: {length} values; with --per-patch {self._options.per_patch} it could be {length} bands of one"
+            f" value a patch (--class-names names them), or {width} x {height} pixels of a patch (leave --per-patch"
+            " out, or let --bands choose the features with one value)"
+        )
+
+    def _whole_patch(self, length: int) -> Reading | None:
+        """The reading of ``length`` as the pixels of a patch, with its margins if the kernel is known."""
+        width, height = self._found.mixer.patch_xy
+        manifest = self._found.manifest
+        kernel = self._options.kernel_yx or (manifest.kernel_yx if manifest else (1, 1))
+        if length == 1:
+            return None
+        try:
+            return reading_of(length, (height, width), kernel)
+        except UnreadableLengthError:
+            return None
 
     def _depth(self, feature: str) -> int | None:
         """Channels that a feature is known to have: as many as class names, or what the manifest tells of its name."""

@@ -30,6 +30,8 @@ class IngestResult:
         The pixel type.
     nodata
         The nodata value, or None.
+    has_mask
+        Whether a mask inside the file tells pixels without prediction.
     patches
         Patches in the raster.
     patches_lost
@@ -59,6 +61,7 @@ class IngestResult:
     seconds: float
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    has_mask: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The result in JSON types."""
@@ -68,6 +71,7 @@ class IngestResult:
             "bands": list(self.bands),
             "dtype": self.dtype,
             "nodata": nodata_document(self.nodata),
+            "has_mask": self.has_mask,
             "patches": self.patches,
             "patches_lost": self.patches_lost,
             "values_clamped": self.values_clamped,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 from geotfr.errors import UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
+from geotfr.options.values import checked_choice
 from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.ingest.predictions import Predictions
@@ -35,6 +36,7 @@ def ingest_predictions(
     *,
     grid: str | os.PathLike[str] | None = None,
     patch_dimensions: PairXY | None = None,
+    edge: str | None = None,
     preview: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: int | None = None,
@@ -60,6 +62,8 @@ def ingest_predictions(
     grid, patch_dimensions
         A raster, and the (width, height) of the patches that another tool cut out of it, row-major from its upper-left
         corner; in place of a mixer.
+    edge
+        With ``grid``: ``drop`` (default) if partial patches at its edges were left out, ``pad`` if they were filled up.
     preview
         Path of a PNG picture of the result, at most 1024 pixels wide and high; None for none.
     overwrite
@@ -151,7 +155,7 @@ def ingest_predictions(
     target = Path(output)
     check_output(target, overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
-    found = _found(mixer, given, grid, patch_dimensions, checked)
+    found = _found(mixer, given, checked, grid=grid, patch_dimensions=patch_dimensions, edge=edge)
     return ingest_set(
         found,
         target,
@@ -170,6 +174,7 @@ def plan_ingest(
     *,
     grid: str | os.PathLike[str] | None = None,
     patch_dimensions: PairXY | None = None,
+    edge: str | None = None,
     workers: int | None = None,
     **options: Unpack[IngestKeywords],
 ) -> IngestPlan:
@@ -181,7 +186,8 @@ def plan_ingest(
     checked = IngestOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
-    return plan_set(_found(mixer, given, grid, patch_dimensions, checked), checked, threads=threads)
+    found = _found(mixer, given, checked, grid=grid, patch_dimensions=patch_dimensions, edge=edge)
+    return plan_set(found, checked, threads=threads)
 
 
 def ingest_set(
@@ -211,6 +217,7 @@ def ingest_set(
         bands=run.output.names,
         dtype=run.output.pixel.dtype.name,
         nodata=run.output.pixel.nodata,
+        has_mask=run.output.pixel.has_mask,
         patches=found.mixer.total_patches - len(found.dropped) - predictions.lost,
         patches_lost=predictions.lost,
         values_clamped=run.clamped,
@@ -245,16 +252,20 @@ def _prepared(found: PredictionSet, options: IngestOptions, threads: int) -> tup
 def _found(
     mixer: str | os.PathLike[str] | None,
     shards: list[str | os.PathLike[str]],
+    options: IngestOptions,
+    *,
     grid: str | os.PathLike[str] | None,
     patch_dimensions: PairXY | None,
-    options: IngestOptions,
+    edge: str | None,
 ) -> PredictionSet:
+    chosen = "drop" if edge is None else checked_choice("edge", edge, ("drop", "pad"))
     if grid is not None:
         if mixer is not None:
             raise UsageError("grid: stands for the mixer; give one of them")
-        return set_on_raster(grid, patch_dimensions, shards, shard_order=options.shard_order)
+        return set_on_raster(grid, patch_dimensions, shards, edge=chosen, shard_order=options.shard_order)
     if mixer is None:
         raise UsageError("mixer is missing; give its path, or a raster as grid")
-    if patch_dimensions is not None:
-        raise UsageError("patch_dimensions: the mixer tells the patches; only --grid needs them")
+    for name, given in (("patch_dimensions", patch_dimensions), ("edge", edge)):
+        if given is not None:
+            raise UsageError(f"{name}: the mixer, or the manifest beside it, tells the patches; only --grid needs it")
     return find_predictions(mixer, shards, shard_order=options.shard_order)
