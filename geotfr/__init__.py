@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from geotfr.integrity.repair import repair
     from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
+    from geotfr.pipeline.catalog.stats import StatisticsResult, compute_statistics
     from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult, export_image, plan_export
@@ -98,9 +99,11 @@ __all__ = [
     "SampleResult",
     "SparseFeature",
     "SparseValue",
+    "StatisticsResult",
     "UsageError",
     "VarLenFeature",
     "__version__",
+    "compute_statistics",
     "decode_picture",
     "encode_picture",
     "export_image",
@@ -157,6 +160,7 @@ _ROOMS = {
     "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
     "geotfr.vectors.patch_table": ("PatchTable", "read_patch_table"),
+    "geotfr.pipeline.catalog.stats": ("StatisticsResult", "compute_statistics"),
     "geotfr.pipeline.catalog.table": ("PatchTableResult", "make_patch_table"),
     "geotfr.pipeline.export.run": ("ExportResult", "export_image", "plan_export"),
     "geotfr.pipeline.tables.export": ("ExportTableResult", "export_table"),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geotfr.errors import DamagedError, InputError, MissingInputError, UsageError
+from geotfr.errors import InputError, MissingInputError, UsageError
 from geotfr.mixer import (
     Manifest,
     Mixer,
@@ -19,6 +19,7 @@ from geotfr.mixer import (
     shard_number,
     shard_stem,
 )
+from geotfr.mixer.names import plain_name
 from geotfr.mixer.sets import manifest_beside
 from geotfr.records.faults import Fault
 
@@ -87,7 +88,7 @@ def find_inputs(paths: PathLike | Sequence[PathLike]) -> Inputs:
         manifest = manifest_beside(mixers[0], mixer)
     if not shards and manifest is not None:
         folder = (manifests or mixers)[0].parent
-        shards = [_beside(folder, shard.name) for shard in manifest.shards]
+        shards = [folder / plain_name(shard.name, where=(manifests or mixers)[0]) for shard in manifest.shards]
     elif not shards and mixers:
         shards = _shards_of_mixer(mixers[0])
     if not shards and manifest is None:
@@ -101,13 +102,6 @@ def find_inputs(paths: PathLike | Sequence[PathLike]) -> Inputs:
         manifest_path=manifests[0] if manifests else None,
         faults=tuple(_gaps(ordered)),
     )
-
-
-def _beside(folder: Path, name: str) -> Path:
-    """The file ``name`` of ``folder``; a manifest can't name files elsewhere."""
-    if not isinstance(name, str) or name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
-        raise DamagedError(f"{folder}: the manifest names the shard {name!r}; a file name without folder is allowed")
-    return folder / name
 
 
 def _members(folder: Path) -> list[Path]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from geotfr.errors import UsageError
+from geotfr.errors import DamagedError, UsageError
 
-__all__ = ["Naming", "SetNames", "natural_key", "shard_number", "shard_stem"]
+__all__ = ["Naming", "SetNames", "natural_key", "plain_name", "shard_number", "shard_stem"]
 
 Naming = Literal["drive", "cloud-storage"]
 
@@ -118,6 +118,19 @@ class SetNames:
         numbered = re.escape(self.name) + (r"(-\d{5,}|\d{5})" if self.name else r"\d{5,}") + r"\.tfrecord(\.gz)?"
         single = re.escape(self.name) + r"\.tfrecord(\.gz)?" if self.name else numbered
         return file_name in self.tellers or bool(re.fullmatch(f"{numbered}|{single}", file_name))
+
+
+def plain_name(name: str, *, where: str | Path) -> str:
+    """``name``, if it is a file's name without a folder: what a file from elsewhere names can't lie elsewhere.
+
+    Raises
+    ------
+    DamagedError
+        It isn't; ``where`` is the file that names it.
+    """
+    if not isinstance(name, str) or name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
+        raise DamagedError(f"{where}: names the shard {name!r}; a file name without folder is allowed")
+    return name
 
 
 def natural_key(path: str | Path) -> tuple[list[tuple[int, int, str]], str]:

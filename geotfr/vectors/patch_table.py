@@ -203,6 +203,40 @@ class PatchTable:
         found: NDArray[Any] = values.to_numpy(zero_copy_only=False)
         return found
 
+    def selected(self, *, split: str | None = None, where: str | None = None) -> NDArray[np.bool_]:
+        """The rows of a split for which a condition is true: ``(n,) bool``.
+
+        Raises
+        ------
+        UsageError
+            A split that the table hasn't, or a condition that doesn't parse or asks for columns that aren't there.
+        """
+        wanted = np.ones(len(self), np.bool_)
+        if split is not None:
+            wanted &= self._of_split(split)
+        if where is not None:
+            from geotfr.vectors.condition import condition_on
+            from geotfr.vectors.expression import parse_expression
+
+            parsed = parse_expression(where, option="where")
+            condition = condition_on(parsed, self._file.schema_arrow, table=str(self.path))
+            names = parsed.columns()
+            rows = self.arrow(names or ["number"]).append_column("\0row", load_arrow().array(np.arange(len(self))))
+            is_true = np.zeros(len(self), np.bool_)
+            is_true[rows.filter(condition)["\0row"].to_numpy()] = True
+            wanted &= is_true
+        return wanted
+
+    def _of_split(self, split: str) -> NDArray[np.bool_]:
+        pc = load_arrow("pyarrow.compute")
+        splits = self.arrow(["split"])["split"]
+        known = sorted(value for value in splits.unique().to_pylist() if value is not None)
+        if split not in known:
+            told = f"there are {', '.join(known)}" if known else "'geotfr split' makes them"
+            raise UsageError(f"{self.path}: no split {split!r}; {told}")
+        found: NDArray[np.bool_] = pc.fill_null(pc.equal(splits, split), False).to_numpy()
+        return found
+
     def set_numbers(self) -> NDArray[np.int64]:
         """For each row the number of its set in :attr:`sets`: ``(n,) int64``."""
         if len(self.sets) == 1:

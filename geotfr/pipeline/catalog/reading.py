@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.datasets.features import feature_shapes
-from geotfr.datasets.patch_set import find_set
+from geotfr.datasets.patch_set import PatchSet, find_set
 from geotfr.errors import DamagedError, UsageError
 from geotfr.grid import GeoBox
 from geotfr.integrity.files import is_sequence_file
+from geotfr.mixer.names import plain_name
 from geotfr.options.values import at_least_one, parse_pair_yx
 from geotfr.records.batches import BatchDecoder
 from geotfr.records.digests import DIGEST_BYTES, payload_digests
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.datasets.features import FeatureShape
-    from geotfr.datasets.patch_set import PatchSet
     from geotfr.options import PairXY
     from geotfr.records.batches import FeatureBatch
     from geotfr.records.framing import Block
+    from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
 
@@ -96,18 +97,65 @@ class SetReader:
         found = find_set(source)
         if found.mixer is None:
             raise UsageError(f"{found.shards[0]}: no mixer or manifest tells the grid; name it before the shards")
-        self._found: PatchSet = found
+        width, height = found.mixer.patch_xy
+        kernel_yx = None if found.manifest is None else found.manifest.kernel_yx
+        if kernel_size is not None:
+            kernel_yx = at_least_one(parse_pair_yx("kernel_size", kernel_size, least=0))
+        self._begin(
+            found,
+            geobox=found.mixer.geobox if found.manifest is None else found.manifest.geobox,
+            patch_yx=(height, width),
+            kernel_yx=kernel_yx,
+            shape_yx=(found.mixer.rows, found.mixer.patches_per_row),
+        )
+
+    @staticmethod
+    def of_table(table: PatchTable, number: int) -> SetReader:
+        """The patches of set ``number`` of a table; its shards lie beside the table.
+
+        Raises
+        ------
+        DamagedError
+            A shard is missing, or of another size than the table knows.
+        """
+        patches = table.sets[number]
+        shards = []
+        for name, size, _ in patches.shards:
+            path = table.path.parent / plain_name(name, where=table.path)
+            found = path.stat().st_size if path.is_file() else None
+            if found != size:
+                told = "is missing" if found is None else f"has {found:,} bytes, the table knows {size:,}"
+                raise DamagedError(
+                    f"{path}: the shard {told}; fetch the set again, or make the table again with 'geotfr table"
+                    " --overwrite'"
+                )
+            shards.append(path)
+        reader = object.__new__(SetReader)
+        margin_y, margin_x = patches.margin_yx
+        reader._begin(
+            PatchSet(shards=tuple(shards)),
+            geobox=patches.geobox,
+            patch_yx=patches.patch_yx,
+            kernel_yx=(max(2 * margin_y, 1), max(2 * margin_x, 1)),
+            shape_yx=(patches.rows, patches.columns),
+        )
+        return reader
+
+    def _begin(
+        self,
+        found: PatchSet,
+        *,
+        geobox: GeoBox,
+        patch_yx: tuple[int, int],
+        kernel_yx: tuple[int, int] | None,
+        shape_yx: tuple[int, int],
+    ) -> None:
+        self._found = found
         self.shards: tuple[Path, ...] = found.shards
         self.manifest = found.manifest
-        mixer = found.mixer
-        width, height = mixer.patch_xy
-        self.patch_yx = (height, width)
-        self.rows, self.columns = mixer.rows, mixer.patches_per_row
-        self.geobox: GeoBox = mixer.geobox if found.manifest is None else found.manifest.geobox
-        self._kernel_yx = None if found.manifest is None else found.manifest.kernel_yx
-        if kernel_size is not None:
-            self._kernel_yx = at_least_one(parse_pair_yx("kernel_size", kernel_size, least=0))
-        self.margin_yx = (0, 0) if found.manifest is None else found.manifest.margin_yx
+        self.geobox, self.patch_yx, self._kernel_yx = geobox, patch_yx, kernel_yx
+        self.rows, self.columns = shape_yx
+        self.margin_yx = (0, 0) if kernel_yx is None else (kernel_yx[0] // 2, kernel_yx[1] // 2)
         self.contents: list[ShardContent] = []
         self.features: dict[str, FeatureShape] = {}
 
