@@ -16,6 +16,7 @@ from geotfr._version import __version__
 
 if TYPE_CHECKING:
     from geotfr.datasets.patch_dataset import PatchDataset
+    from geotfr.datasets.stream import Stream, stream, stream_binary, stream_csv
     from geotfr.errors import (
         DamagedError,
         GeotfrError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         ReadError,
         RecordError,
         UsageError,
+        WorkerLostError,
     )
     from geotfr.integrity.indexing import write_index
     from geotfr.integrity.inspect import inspect
@@ -100,8 +102,10 @@ __all__ = [
     "SparseFeature",
     "SparseValue",
     "StatisticsResult",
+    "Stream",
     "UsageError",
     "VarLenFeature",
+    "WorkerLostError",
     "__version__",
     "compute_statistics",
     "decode_picture",
@@ -130,6 +134,9 @@ __all__ = [
     "read_records",
     "repair",
     "sample_points",
+    "stream",
+    "stream_binary",
+    "stream_csv",
     "verify",
     "write_examples",
     "write_index",
@@ -150,8 +157,10 @@ _ROOMS = {
         "ReadError",
         "RecordError",
         "UsageError",
+        "WorkerLostError",
     ),
     "geotfr.datasets.patch_dataset": ("PatchDataset",),
+    "geotfr.datasets.stream": ("Stream", "stream", "stream_binary", "stream_csv"),
     "geotfr.integrity.indexing": ("write_index",),
     "geotfr.integrity.inspect": ("inspect",),
     "geotfr.integrity.repair": ("repair",),

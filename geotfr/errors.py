@@ -18,6 +18,7 @@ __all__ = [
     "ReadError",
     "RecordError",
     "UsageError",
+    "WorkerLostError",
 ]
 
 
@@ -84,3 +85,9 @@ class OutputError(GeotfrError, OSError):
 
 class OutputExistsError(OutputError, FileExistsError):
     """An output that is there already; ``--overwrite`` (``overwrite=True``) replaces it."""
+
+
+class WorkerLostError(GeotfrError, RuntimeError):
+    """A worker process that ended before its work was done."""
+
+    exit_code = 15

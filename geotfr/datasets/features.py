@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class FeatureShape:
     @property
     def length(self) -> int:
         """Values in a record."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def channels(self) -> int:
@@ -144,7 +145,7 @@ def _shape(
     """The shape of a feature of ``length`` values, and its margin."""
     if name in shapes:
         shape = tuple(int(side) for side in shapes[name])
-        if int(np.prod(shape, dtype=np.int64)) != length:
+        if math.prod(shape) != length:
             raise UsageError(f"shapes: {name!r} as {shape}; the feature has {length} values")
         return shape, None
     if patch_yx is None:

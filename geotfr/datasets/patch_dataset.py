@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Index = int | np.integer[Any]
     Indices = slice | Sequence[int] | NDArray[Any]
 
-__all__ = ["IMAGE", "PatchDataset", "checked_indices"]
+__all__ = ["IMAGE", "PatchDataset", "checked_indices", "kernel_yx_of", "names_of", "patch_yx_of"]
 
 IMAGE = "image"
 """The key of stacked bands."""
@@ -130,14 +130,14 @@ class PatchDataset:
         self.mixer, self.manifest = found.mixer, found.manifest
         self.shards = found.shards
         self._reader = ShardReader(found.shards, index_folder=index_folder)
-        self._patch_yx = _patch_yx(found, patch_dimensions)
+        self._patch_yx = patch_yx_of(found, patch_dimensions)
         self._kept = _kept_patches(found, len(self._reader))
         self.features = feature_shapes(
             self._reader.first(),
             found,
-            names=_names(features),
+            names=names_of(features),
             patch_yx=self._patch_yx,
-            kernel_yx=_kernel_yx(found, kernel_size),
+            kernel_yx=kernel_yx_of(found, kernel_size),
             shapes=shapes or {},
         )
         self._reader.only(tuple(self.features))
@@ -305,7 +305,7 @@ def checked_indices(indices: Indices, length: int) -> NDArray[np.int64]:
     return np.where(numbers < 0, numbers + length, numbers)
 
 
-def _names(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def names_of(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if isinstance(names, str):
         return tuple(name.strip() for name in names.split(","))
     return None if names is None else tuple(names)
@@ -318,7 +318,7 @@ def _refuse_pixel_records(found: PatchSet) -> None:
         )
 
 
-def _patch_yx(found: PatchSet, patch_dimensions: PairXY | None) -> tuple[int, int] | None:
+def patch_yx_of(found: PatchSet, patch_dimensions: PairXY | None) -> tuple[int, int] | None:
     given = None if patch_dimensions is None else parse_pair_yx("patch_dimensions", patch_dimensions, least=1)
     if found.mixer is None:
         return given
@@ -328,7 +328,7 @@ def _patch_yx(found: PatchSet, patch_dimensions: PairXY | None) -> tuple[int, in
     return height, width
 
 
-def _kernel_yx(found: PatchSet, kernel_size: PairXY | None) -> tuple[int, int] | None:
+def kernel_yx_of(found: PatchSet, kernel_size: PairXY | None) -> tuple[int, int] | None:
     if kernel_size is not None:
         return at_least_one(parse_pair_yx("kernel_size", kernel_size, least=0))
     return found.manifest.kernel_yx if found.manifest is not None else None
@@ -354,7 +354,7 @@ def _stacked(features: Mapping[str, FeatureShape], stack: bool | str | Sequence[
     """The features that make the image, in order."""
     if isinstance(stack, bool) and not stack:
         return ()
-    names = tuple(features) if isinstance(stack, bool) else _names(stack) or ()
+    names = tuple(features) if isinstance(stack, bool) else names_of(stack) or ()
     for name in names:
         if name not in features:
             raise UsageError(f"stack: no feature {name!r}; there are {', '.join(features)}{nearest(name, features)}")

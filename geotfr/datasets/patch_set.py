@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["PatchSet", "expanded", "find_set"]
+__all__ = ["GRID_SUFFIX", "PatchSet", "expanded", "find_set"]
+
+GRID_SUFFIX = ".json"
+"""Of mixers and manifests, which are else known by their content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ def find_set(source: PathLike | Sequence[PathLike], *, shard_order: str = "natur
     paths = expanded(source)
     if len(paths) == 1 and paths[0].is_dir():
         return _in_folder(paths[0], shard_order)
-    grids = [path for path in paths if path.suffix == ".json" or is_mixer(path)]
+    grids = [path for path in paths if path.suffix == GRID_SUFFIX]
     if len(grids) > 1:
         raise UsageError(f"{grids[1]}: a second mixer; one mixer goes with one set of shards")
     if grids:
@@ -87,7 +90,7 @@ def expanded(source: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 def _in_folder(folder: Path, shard_order: str) -> PatchSet:
-    has_grid = any(path.suffix == ".json" and (is_mixer(path) or is_manifest(path)) for path in folder.iterdir())
+    has_grid = any(path.suffix == GRID_SUFFIX and (is_mixer(path) or is_manifest(path)) for path in folder.iterdir())
     if has_grid:
         return _of(find_predictions(folder, shard_order=shard_order))
     return PatchSet(shards=find_shards([folder], shard_order=shard_order))

@@ -33,6 +33,9 @@ __all__ = ["IndexedFeatures"]
 WORTH_A_JUMP_BYTES = 8192
 """Bytes between two records that are read and left out: a call costs as much."""
 
+WORTH_TABLES = 16
+"""Records whose checksums are looked up together; fewer are done as fast by a call each."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatheredBlock(Block):
@@ -144,17 +147,21 @@ class IndexedFeatures:
         """The records, checked."""
         index = self.records.locations
         offsets, sizes = index.offsets[numbers], index.lengths[numbers]
-        starts = np.cumsum(sizes) - sizes
-        data = desk.room(int(sizes.sum()))
         gaps = offsets[1:] - (offsets[:-1] + sizes[:-1])
         edges = np.flatnonzero(gaps > WORTH_A_JUMP_BYTES) + 1
-        for first, stop in zip([0, *edges.tolist()], [*edges.tolist(), len(numbers)], strict=True):
-            part = slice(first, stop)
-            target = data[starts[first] : starts[stop - 1] + sizes[stop - 1]]
-            if not self._read(offsets[part], sizes[part], target, has_gaps=bool(gaps[first : stop - 1].any())):
-                raise self.records.not_there(int(numbers[stop - 1]))
+        # Small gaps are read with what is around them; large ones are jumped over.
+        jumps = np.zeros(len(numbers), np.int64)
+        jumps[edges] = gaps[edges - 1]
+        starts = offsets - offsets[0] - np.cumsum(jumps)
+        end = int(starts[-1] + sizes[-1])
+        data = desk.room(end)
+        self._read(data, offsets, starts, edges, numbers)
         is_even = bool((sizes == sizes[0]).all())
-        template = desk.templates.get(int(sizes[0])) if is_even else None
+        if is_even and end > sizes[0] * len(sizes):
+            data = sliding_window_view(data, int(sizes[0]))[starts].reshape(-1)
+            starts = np.arange(len(sizes)) * sizes[0]
+        is_worth_tables = is_even and len(sizes) >= WORTH_TABLES
+        template = desk.templates.get(int(sizes[0])) if is_worth_tables else None
         good, is_proven = right_payloads(data, starts, sizes, template)
         good &= _right_headers(data, starts, sizes)
         if not good.all():
@@ -172,24 +179,21 @@ class IndexedFeatures:
         )
 
     def _read(
-        self, offsets: NDArray[np.int64], sizes: NDArray[np.int64], target: NDArray[np.uint8], *, has_gaps: bool
-    ) -> bool:
-        """Whether the records near each other are there; they go to ``target``, without what is between them."""
-        if not has_gaps:
-            return self.records.read_into(int(offsets[0]), target.data) == len(target)
-        begin, end = int(offsets[0]), int(offsets[-1] + sizes[-1])
-        span = np.empty(end - begin, np.uint8)
-        if self.records.read_into(begin, span.data) != len(span):
-            return False
-        places = offsets - begin
-        if (sizes == sizes[0]).all():
-            target.reshape(-1, sizes[0])[:] = sliding_window_view(span, int(sizes[0]))[places]
-            return True
-        place = 0
-        for start, size in zip(places.tolist(), sizes.tolist(), strict=True):
-            target[place : place + size] = span[start : start + size]
-            place += size
-        return True
+        self,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        edges: NDArray[np.int64],
+        numbers: NDArray[np.int64],
+    ) -> None:
+        """Fill ``data`` with the stretches of the stream that begin at the first record and at those of ``edges``."""
+        heads = [0, *edges.tolist()]
+        begins = starts[heads].tolist()
+        view, read_into = data.data, self.records.reader()
+        for offset, begin, end in zip(offsets[heads].tolist(), begins, [*begins[1:], len(data)], strict=True):
+            got = read_into(offset, view[begin:end])
+            if got != end - begin:
+                raise self.records.not_there(int(numbers[np.searchsorted(starts, begin + got, side="right") - 1]))
 
 
 def _right_headers(data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:

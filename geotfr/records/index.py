@@ -19,7 +19,7 @@ import threading
 import zlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["IndexedRecords", "RecordIndex", "read_index", "scan_index", "seek_points"]
+__all__ = ["IndexedRecords", "RecordIndex", "hop_index", "read_index", "scan_index", "seek_points"]
 
 LARGEST_MEMBER_BYTES = 32 << 20
 """Members of more uncompressed bytes get seek points: one record shall not cost the whole file."""
@@ -119,6 +119,38 @@ def scan_index(path: PathLike) -> RecordIndex:
         if stream.compression == "gzip":
             members = np.array([*stream.member_places(), (stream.file_bytes, stream.delivered)], np.int64)
     return RecordIndex(np.concatenate(starts), np.concatenate(sizes), members)
+
+
+def hop_index(path: PathLike) -> RecordIndex:
+    """The index of a plain file, from its headers alone: payloads are passed over unread.
+
+    For large records this costs a look each, where :func:`scan_index` reads the whole file.
+
+    Raises
+    ------
+    RecordError
+        A length whose checksum is wrong, or a cut record.
+    """
+    name = os.fspath(path)
+    sizes: list[int] = []
+    place = 0
+    descriptor = _open_descriptor(name)
+    try:
+        end = os.fstat(descriptor).st_size
+        while place < end:
+            header = os.pread(descriptor, HEADER_BYTES, place)
+            length = int.from_bytes(header[:8], "little")
+            if len(header) < HEADER_BYTES or header != frame_header(length) or place + length + FRAME_BYTES > end:
+                raise RecordError(
+                    f"{name}: record {len(sizes)} at byte {place}: no whole record is there; run 'geotfr verify', then"
+                    " fetch or export the file again"
+                )
+            sizes.append(length + FRAME_BYTES)
+            place += sizes[-1]
+    finally:
+        os.close(descriptor)
+    lengths = np.array(sizes, np.int64)
+    return RecordIndex(np.cumsum(lengths) - lengths, lengths, None)
 
 
 def read_index(path: PathLike, *, base: PathLike | None = None) -> RecordIndex:
@@ -260,9 +292,12 @@ class IndexedRecords(Sequence[bytes]):
         for number in range(len(self)):
             yield self[number]
 
-    def read_into(self, offset: int, view: memoryview) -> int:
-        """Fill ``view`` with the uncompressed stream from ``offset``; how many bytes there were."""
-        return self._opened().read_into(offset, view)
+    def reader(self) -> Callable[[int, memoryview], int]:
+        """A function (offset, view) that fills a view with the uncompressed stream, and tells how many bytes it had.
+
+        It is good until the file is closed, in this process.
+        """
+        return self._opened().read_into
 
     def close(self) -> None:
         """Close the file; the next access opens it again."""
