@@ -110,6 +110,6 @@ class Padding:
         value = self._values.get(key, 0) if isinstance(self._values, Mapping) else self._values
         made = np.full((len(arrays), *shape), value, np.result_type(*arrays))
         for place, array in enumerate(arrays):
-            corner: tuple[slice, ...] = tuple(slice(size) for size in array.shape)
-            made[place][corner] = array
+            corner: list[slice | int] = [place, *(slice(size) for size in array.shape)]
+            made[tuple(corner)] = array
         return made

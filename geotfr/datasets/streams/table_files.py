@@ -86,14 +86,11 @@ class CsvFiles(_KeyedFiles):
             lines = csv.reader(text, delimiter=self._delimiter, strict=True)
             try:
                 places = self._places(path, lines)
-                while True:
-                    first = lines.line_num + 1
-                    rows = list(islice(lines, LINES_AT_ONCE))
-                    if not rows:
-                        return
-                    yield self._converted(path, [row for row in rows if row], places, first)
+                # Each with the number of its last line; empty lines are no records.
+                while rows := [(row, lines.line_num) for row in islice(filter(None, lines), LINES_AT_ONCE)]:
+                    yield self._converted(path, rows, places)
             except (csv.Error, UnicodeDecodeError, EOFError, OSError) as error:
-                raise DamagedError(f"{path}: near line {lines.line_num + 1}: no CSV in UTF-8: {error}") from error
+                raise DamagedError(f"{path}: behind line {lines.line_num}: no CSV in UTF-8: {error}") from error
 
     def _places(self, path: str, lines: Iterator[list[str]]) -> dict[str, int]:
         """Column -> its place in a line."""
@@ -108,35 +105,30 @@ class CsvFiles(_KeyedFiles):
         return {name: head.index(name) for name in self._types}
 
     def _converted(
-        self, path: str, rows: list[list[str]], places: dict[str, int], first: int
+        self, path: str, rows: list[tuple[list[str], int]], places: dict[str, int]
     ) -> dict[str, NDArray[Any]]:
         width = max(places.values()) + 1
-        if any(len(row) < width for row in rows):
-            number = next(number for number, row in enumerate(rows) if len(row) < width)
-            raise DamagedError(f"{path}: near line {first + number}: {len(rows[number])} columns; {width} are wanted")
+        for row, line in rows:
+            if len(row) < width:
+                raise DamagedError(f"{path}: line {line}: {len(row)} columns; {width} are wanted")
         made = {}
         for name, place in places.items():
-            dtype, default = self._types[name]
-            cells = [row[place] for row in rows]
-            made[name] = self._array(path, name, cells, dtype, default, first)
+            made[name] = self._array(path, name, [(row[place], line) for row, line in rows])
         return made
 
-    def _array(
-        self, path: str, name: str, cells: list[str], dtype: np.dtype[Any], default: Any, first: int
-    ) -> NDArray[Any]:
-        if "" in cells or dtype == np.bool_:
-            if default is None and "" in cells:
-                near = f"{path}: near line {first + cells.index('')}"
-                raise DamagedError(f"{near}: column {name!r} is empty and has no default; give one")
-            filled: list[Any] = [default if cell == "" else cell for cell in cells]
-        else:
-            filled = cells
+    def _array(self, path: str, name: str, cells: list[tuple[str, int]]) -> NDArray[Any]:
+        dtype, default = self._types[name]
+        if default is None:
+            empty = next((line for cell, line in cells if cell == ""), None)
+            if empty is not None:
+                raise DamagedError(f"{path}: line {empty}: column {name!r} is empty and has no default; give one")
+        filled = [default if cell == "" else cell for cell, _ in cells]
         if dtype == np.object_:
             return np.fromiter(filled, dtype, len(filled))
         try:
             return np.array(filled, dtype=dtype)
         except (ValueError, OverflowError) as error:
-            raise _bad_cell(path, name, cells, dtype, first) from error
+            raise _bad_cell(path, name, cells, dtype) from error
 
 
 def _typed(name: str, default: Default) -> tuple[np.dtype[Any], Any]:
@@ -160,12 +152,12 @@ def _typed(name: str, default: Default) -> tuple[np.dtype[Any], Any]:
     return dtype, value
 
 
-def _bad_cell(path: str, name: str, cells: list[str], dtype: np.dtype[Any], first: int) -> DamagedError:
-    for number, cell in enumerate(cells):
+def _bad_cell(path: str, name: str, cells: list[tuple[str, int]], dtype: np.dtype[Any]) -> DamagedError:
+    for cell, line in cells:
         try:
             np.array([cell or "0"], dtype=dtype)
         except (ValueError, OverflowError):
-            return DamagedError(f"{path}: near line {first + number}: column {name!r}: {cell!r} is no {dtype.name}")
+            return DamagedError(f"{path}: line {line}: column {name!r}: {cell!r} is no {dtype.name}")
     return DamagedError(f"{path}: column {name!r}: no {dtype.name}")
 
 
@@ -224,10 +216,10 @@ class BinaryFiles(_KeyedFiles):
 def _opened(path: str) -> IO[bytes]:
     """The file, inflated if it is gzip."""
     try:
-        file = open(path, "rb")  # noqa: PTH123, SIM115  # closed by the caller
-        is_gzip = file.peek(2).startswith(GZIP_MAGIC)
+        with open(path, "rb") as file:  # noqa: PTH123  # a name
+            is_gzip = file.read(2) == GZIP_MAGIC
+        return cast("IO[bytes]", gzip.open(path)) if is_gzip else open(path, "rb")  # noqa: PTH123
     except FileNotFoundError as error:
         raise MissingInputError(f"{path}: no such file") from error
     except OSError as error:
         raise InputError(f"{path}: can't be opened: {error.strerror}") from error
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_gzip else file
