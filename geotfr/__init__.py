@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
     from geotfr.pipeline.catalog.stats import StatisticsResult, compute_statistics
     from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
+    from geotfr.pipeline.export.finalize import FinalizeResult, finalize_export
+    from geotfr.pipeline.export.parts import PartResult, export_part
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult, export_image, plan_export
     from geotfr.pipeline.ingest.plan import IngestPlan
@@ -74,6 +76,7 @@ __all__ = [
     "ExportTableResult",
     "Fault",
     "FeatureBatch",
+    "FinalizeResult",
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "GeotfrError",
@@ -89,6 +92,7 @@ __all__ = [
     "Mixer",
     "OutputError",
     "OutputExistsError",
+    "PartResult",
     "PatchDataset",
     "PatchTable",
     "PatchTableResult",
@@ -111,7 +115,9 @@ __all__ = [
     "decode_picture",
     "encode_picture",
     "export_image",
+    "export_part",
     "export_table",
+    "finalize_export",
     "infer_features",
     "infer_sequence_features",
     "ingest_predictions",
@@ -177,6 +183,8 @@ _ROOMS = {
     "geotfr.pipeline.ingest.result": ("IngestResult",),
     "geotfr.pipeline.ingest.run": ("ingest_predictions", "plan_ingest"),
     "geotfr.pipeline.tables.ingest": ("IngestTableResult", "ingest_table"),
+    "geotfr.pipeline.export.finalize": ("FinalizeResult", "finalize_export"),
+    "geotfr.pipeline.export.parts": ("PartResult", "export_part"),
     "geotfr.pipeline.export.plan": ("ExportPlan",),
     "geotfr.pipeline.predict.run": ("PredictResult", "predict"),
     "geotfr.pipeline.tables.sample": ("SampleResult", "sample_points"),

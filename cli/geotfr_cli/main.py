@@ -27,6 +27,7 @@ COMMANDS = {
     "export": ("export", "Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine does."),
     "table": ("table", "Make the patch table of a set: place, digest, outline and statistics of each patch."),
     "stats": ("stats", "Statistics of a set's bands: mean, deviation, percentiles, histogram, classes."),
+    "finalize": ("finalize", "Make one set of the parts that 'geotfr export --split' staged."),
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
     "export-table": ("export_table", "Write a table's rows as TFRecord, as Earth Engine does."),
     "ingest-table": ("ingest_table", "Turn TFRecords of Examples into a table."),

@@ -1,6 +1,6 @@
 """Earth Engine's mixer, geotfr's manifest, and the names of the files of a set."""
 
-from geotfr.mixer.manifest import BandInfo, Manifest, ShardInfo, SourceInfo, is_manifest, read_manifest
+from geotfr.mixer.manifest import BandInfo, Manifest, ShardInfo, SourceInfo, is_manifest, manifest_of, read_manifest
 from geotfr.mixer.mixer import Mixer, is_mixer, mixer_from_text, read_mixer
 from geotfr.mixer.names import Naming, SetNames, natural_key, shard_number, shard_stem
 
@@ -14,6 +14,7 @@ __all__ = [
     "SourceInfo",
     "is_manifest",
     "is_mixer",
+    "manifest_of",
     "mixer_from_text",
     "natural_key",
     "read_manifest",

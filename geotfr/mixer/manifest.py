@@ -22,6 +22,7 @@ __all__ = [
     "ShardInfo",
     "SourceInfo",
     "is_manifest",
+    "manifest_of",
     "read_manifest",
 ]
 
@@ -118,7 +119,11 @@ class Manifest:
 
     def to_text(self) -> str:
         """The manifest's JSON, the same characters for the same content."""
-        document = {
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The manifest in JSON types."""
+        return {
             "format": MANIFEST_FORMAT,
             "geotfr_version": self.geotfr_version,
             "options": self.options,
@@ -147,7 +152,6 @@ class Manifest:
             },
             "complete": True,
         }
-        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def is_manifest(path: str | Path) -> bool:
@@ -176,12 +180,13 @@ def read_manifest(path: str | Path) -> Manifest:
             f"{path}: manifest format {version!r} is not known; this geotfr reads format {MANIFEST_FORMAT}"
         )
     try:
-        return _from_json(found)
+        return manifest_of(found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"{path}: not a whole manifest: {type(error).__name__}: {error}") from error
 
 
-def _from_json(found: dict[str, Any]) -> Manifest:
+def manifest_of(found: dict[str, Any]) -> Manifest:
+    """The manifest of which ``found`` is the JSON; KeyError, TypeError and ValueError tell that it's none."""
     grid = found["grid"]
     a, b, c, d, e, f = (float(value) for value in grid["transform"])
     return Manifest(

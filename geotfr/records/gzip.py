@@ -114,6 +114,8 @@ class ShardCodec:
         self.level = level
         self.library = library
         self.suffix = ".gz" if level is not None else ""
+        self.is_joinable = level is None or pack is not None
+        """Whether a shard is its packed chunks one behind the other, so that pieces of it can be joined."""
         self.packs = pack is not None
         """Whether :meth:`pack` does anything."""
         self.pack: Callable[[Buffer], Buffer] = pack or _identity

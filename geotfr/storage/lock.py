@@ -30,13 +30,14 @@ __all__ = ["OutputLock", "staging_stem"]
 _UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
-def staging_stem(output: Path) -> str:
-    """What the temporary names of an output begin with: hidden, short, and the same for each run."""
-    return f".geotfr-{hashlib.blake2b(os.fsencode(output.name), digest_size=6).hexdigest()}"
+def staging_stem(output: Path, part: str = "") -> str:
+    """What the temporary names of an output, or of one part of it, begin with: hidden, short, the same for each run."""
+    stem = f".geotfr-{hashlib.blake2b(os.fsencode(output.name), digest_size=6).hexdigest()}"
+    return f"{stem}.{part}" if part else stem
 
 
 class OutputLock:
-    """The lock of one output (a file, or a set's prefix); held from creation until :meth:`release`.
+    """The lock of one output (a file, a set's prefix, or a part of it); held from creation until :meth:`release`.
 
     Parameters
     ----------
@@ -44,6 +45,10 @@ class OutputLock:
         What is locked.
     keeps_leftovers
         Leave what a killed writer of the output left, for the one who continues its work.
+    part
+        Which part of the output is locked; the others, and the whole, are locked on their own.
+    is_shared
+        Let others share the lock; it only excludes who wants it alone.
 
     Raises
     ------
@@ -51,9 +56,12 @@ class OutputLock:
         Another process writes the same output; its id and host are told.
     """
 
-    def __init__(self, output: Path, *, keeps_leftovers: bool = False) -> None:
+    def __init__(self, output: Path, *, keeps_leftovers: bool = False, part: str = "", is_shared: bool = False) -> None:
         self._output = output
-        self._path = output.with_name(f"{staging_stem(output)}.lock")
+        self._is_shared = is_shared
+        self._part = part
+        self._stem = staging_stem(output, part)
+        self._path = output.with_name(f"{self._stem}.lock")
         self._descriptor = -1
         if fcntl is not None:
             self._acquire()
@@ -71,9 +79,9 @@ class OutputLock:
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
-        # Removed while it is held: who opened the old file finds out and makes a new one.
+        # Removed while it is held: who opened the old file finds out and makes a new one. Others may hold a shared one.
         with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), self._path.stat()):
+            if not self._is_shared and os.path.samestat(os.fstat(descriptor), self._path.stat()):
                 self._path.unlink()
         # What was opened to lock holds nothing that a failed close could lose.
         with contextlib.suppress(OSError):
@@ -99,12 +107,13 @@ class OutputLock:
     def _hold(self, descriptor: int) -> bool:
         """Whether the lock is held now, on the file that has the name; False: look again."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                what = f"{self._part.replace('-', ' ')} of it" if self._part else "it"
                 raise LockedError(
-                    f"{self._output}: {owner} is writing it; wait for it to end, or give another output"
+                    f"{self._output}: {owner} is writing {what}; wait for it to end, or give another output"
                 ) from error
             if error.errno in _UNSUPPORTED:
                 return True
@@ -116,8 +125,7 @@ class OutputLock:
 
     def remove_leftovers(self, *, besides: Collection[Path] = ()) -> None:
         """Remove temporary files that a killed writer of this output left, but those of ``besides``."""
-        stem = staging_stem(self._output)
         with contextlib.suppress(OSError):
             for entry in self._output.parent.iterdir():
-                if entry.name.startswith(f"{stem}-") and entry not in besides:
+                if entry.name.startswith(f"{self._stem}-") and entry not in besides:
                     entry.unlink(missing_ok=True)

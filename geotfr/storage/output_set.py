@@ -7,6 +7,9 @@ had more. What fails before publishing leaves the old set as it was and no tempo
 A set with a journal can be resumed: a run that was killed leaves its finished files and the journal that lists them,
 and so does one that was asked to resume and failed. The next run that resumes checks each by size and CRC32C and
 continues behind the last good one; one that doesn't resume removes them.
+
+A part of a set is staged instead of published: its files stay under their temporary names, and its journal says that
+they are all (:mod:`geotfr.storage.staged` reads it).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["OutputSet"]
+__all__ = ["OutputSet", "differences", "set_output"]
 
 
 class OutputSet:
@@ -44,6 +47,10 @@ class OutputSet:
         Whether an older set may be replaced.
     resume
         Whether to continue what a stopped run left, and to leave what is finished if this one fails.
+    part
+        Which part of the set is made; each has a lock, a journal and temporary names of its own.
+    shares_set
+        Whether a part shares the set's lock with other parts; else who started it holds that.
 
     Raises
     ------
@@ -64,6 +71,8 @@ class OutputSet:
         overwrite: bool,
         make_folder: bool = False,
         resume: bool = False,
+        part: str = "",
+        shares_set: bool = False,
     ) -> None:
         self.folder = folder
         self._belongs = belongs
@@ -74,23 +83,29 @@ class OutputSet:
         self._made_folder = False
         if make_folder and not folder.exists() and folder.parent.is_dir():
             try:
-                folder.mkdir()
+                # Other parts of the set may make it meanwhile.
+                folder.mkdir(exist_ok=True)
             except OSError as error:
                 raise output_error(folder, error) from error
             self._made_folder = True
-        # A set without a name is the folder's own.
-        self._output = folder / (name or "set")
+        self._output = set_output(folder, name)
         check_output(folder / "x", overwrite=True)
-        self._stem = staging_stem(self._output)
+        self._stem = staging_stem(self._output, part)
         self._journal = Journal(folder / f"{self._stem}-journal")
-        self._lock = OutputLock(self._output, keeps_leftovers=resume)
+        self._is_staged = False
+        self.whole: dict[str, Any] | None = None
+        """What :meth:`complete` was given by an earlier run, if :meth:`begin` found all of its files."""
+        self._locks = contextlib.ExitStack()
         try:
+            if shares_set:
+                self._locks.enter_context(OutputLock(self._output, keeps_leftovers=True, is_shared=True))
+            self._lock = self._locks.enter_context(OutputLock(self._output, keeps_leftovers=resume, part=part))
             self._lines = self._journal.read() if resume else []
             # What the stopped run was giving its names is taken back, not overwritten.
             own = {name for line in self._lines for name in line.get("publish", ())}
             self._check_present([name for name in self._present() if name not in own])
         except BaseException:
-            self._lock.release()
+            self._locks.close()
             raise
 
     def _check_present(self, present: Sequence[str]) -> None:
@@ -108,7 +123,7 @@ class OutputSet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        is_kept = error is not None and self._resume and bool(self._listed)
+        is_kept = self._is_staged or (error is not None and self._resume and bool(self._listed))
         for file in self._files:
             if not (is_kept and file in self._listed):
                 file.discard()
@@ -116,7 +131,7 @@ class OutputSet:
             self._journal.close()
         else:
             self._journal.remove()
-        self._lock.release()
+        self._locks.close()
         if self._made_folder:
             # Only if nothing was published into it.
             with contextlib.suppress(OSError):
@@ -159,7 +174,10 @@ class OutputSet:
             found.append((file, line))
         self._files = [file for file, _ in found]
         self._listed = list(self._files)
-        self._journal.start([head, *(line for _, line in found)])
+        if len(found) == sum("facts" in line for line in self._lines[1:]):
+            self.whole = next((line["whole"] for line in self._lines[1:] if "whole" in line), None)
+        ends = [] if self.whole is None else [{"whole": self.whole}]
+        self._journal.start([head, *(line for _, line in found), *ends])
         kept = {self.folder / f"{self._stem}-journal", *(self._staging(number) for number in range(len(found)))}
         self._lock.remove_leftovers(besides=kept)
         return [(file, line["facts"]) for file, line in found]
@@ -169,6 +187,35 @@ class OutputSet:
         if self._journal.is_open:
             self._journal.add({"bytes": file.size, "crc32c": f"{file.crc:08x}", "facts": facts})
             self._listed.append(file)
+
+    def adopt(self, file: Path, *, size: int, crc: int, facts: Mapping[str, Any]) -> AtomicFile:
+        """Make a whole file of the folder the set's next one, without copying it.
+
+        Raises
+        ------
+        OutputError
+            It isn't there, or can't be renamed.
+        """
+        path = self._staging(len(self._files))
+        adopted = AtomicFile(file, temporary=path, finished=(size, crc))
+        # Listed first: a file that the journal doesn't know is removed by the next run.
+        self.finished(adopted, facts)
+        try:
+            file.replace(path)
+        except OSError as error:
+            raise output_error(file, error) from error
+        self._files.append(adopted)
+        return adopted
+
+    def complete(self, facts: Mapping[str, Any]) -> None:
+        """Note in the journal that no file will follow those that are finished, and ``facts`` of the whole."""
+        if self.whole is None:
+            self._sync()
+            self._journal.add({"whole": facts})
+
+    def stage(self) -> None:
+        """Leave the files under their temporary names, and the journal that lists them, for good."""
+        self._is_staged = True
 
     def _take_back(self) -> None:
         """Give the files that a stopped run had named their temporary names again; first what calls them whole."""
@@ -250,13 +297,25 @@ class OutputSet:
             raise output_error(self.folder, error) from error
 
 
+def set_output(folder: Path, name: str) -> Path:
+    """What stands for a set in its lock and temporary names; a set without a name is the folder's own."""
+    return folder / (name or "set")
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(dotted name, old value, new value) of what differs in two journals' heads, in JSON types."""
+    then, now = dict(_flat(old)), dict(_flat(new))
+    return [
+        (key, then.get(key), now.get(key)) for key in sorted(then.keys() | now.keys()) if then.get(key) != now.get(key)
+    ]
+
+
 def _check_head(output: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to continue what was begun otherwise; the first three things that differ are named."""
     # Through JSON, as the journal went: tuples become lists, keys text.
-    old, new = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
-    differing = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    differing = differences(then, json.loads(json.dumps(now)))
     if differing:
-        told = "; ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing[:3])
+        told = "; ".join(f"{key} was {old!r}, is {new!r}" for key, old, new in differing[:3])
         more = f"; and {len(differing) - 3} more" if len(differing) > 3 else ""
         raise UsageError(
             f"{output}: the stopped run can't be resumed: {told}{more}; repeat its options, or leave --resume"

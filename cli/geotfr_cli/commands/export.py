@@ -21,7 +21,9 @@ from geotfr_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from geotfr.pipeline.export.parts import PartResult
     from geotfr.pipeline.export.plan import ExportPlan
+    from geotfr.pipeline.export.run import ExportResult
 
 
 @click.command(
@@ -129,6 +131,11 @@ if TYPE_CHECKING:
     help="As --resume, but compare sources by size and time of change: they aren't read whole for a digest.",
 )
 @click.option(
+    "--split",
+    metavar="PART/PARTS",
+    help="Stage one part only, as 0/16 to 15/16, in any order and anywhere; 'geotfr finalize' makes the set of all.",
+)
+@click.option(
     "--on-read-error",
     type=click.Choice(["error", "mask"]),
     default="error",
@@ -160,6 +167,7 @@ def command(
     overwrite: bool,
     resume: bool,
     fast_resume: bool,
+    split: str | None,
     on_read_error: str,
     patch_table: bool,
     class_bands: str,
@@ -191,19 +199,25 @@ def command(
         if not quiet:
             click.echo(plan.to_text(), err=True)
 
-    result = export_image(
-        sources,
-        prefix,
-        overwrite=overwrite,
-        resume=resume,
-        fast_resume=fast_resume,
-        on_read_error=on_read_error,
-        patch_table=patch_table,
-        class_bands=class_bands,
-        progress=shows_progress(quiet=quiet),
-        on_plan=tell_plan,
-        **options,
-    )
+    options |= {
+        "overwrite": overwrite,
+        "resume": resume,
+        "on_read_error": on_read_error,
+        "progress": shows_progress(quiet=quiet),
+        "on_plan": tell_plan,
+    }
+    result: ExportResult | PartResult
+    if split is None:
+        result = export_image(
+            sources, prefix, fast_resume=fast_resume, patch_table=patch_table, class_bands=class_bands, **options
+        )
+    else:
+        from geotfr.pipeline.export.parts import export_part
+
+        if patch_table:
+            raise click.UsageError("--patch-table: a part has no table; run 'geotfr table' when the set is finalized")
+        options["resume"] = resume or fast_resume
+        result = export_part(sources, prefix, split=split, **options)
     warn(result.warnings, quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
     if result.pixels_unreadable:

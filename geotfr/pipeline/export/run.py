@@ -12,21 +12,21 @@ import numpy as np
 
 from geotfr._version import __version__
 from geotfr.errors import UsageError
-from geotfr.mixer import BandInfo, Manifest, Mixer, SetNames, ShardInfo, SourceInfo
+from geotfr.mixer import BandInfo, Manifest, SetNames, ShardInfo, SourceInfo
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
 from geotfr.pipeline.catalog.collect import TableRequest
 from geotfr.pipeline.catalog.exported import fills_of, write_table_of
 from geotfr.pipeline.export.encode import slots_of
 from geotfr.pipeline.export.identity import source_identities
+from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warnings
 from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
-from geotfr.pipeline.export.resume import ExportJournal, Tally
+from geotfr.pipeline.export.resume import ExportJournal
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.set_files import belongs_to, text_file
+from geotfr.pipeline.set_files import belongs_to
 from geotfr.pipeline.sizes import human_bytes
-from geotfr.records.gzip import ee_bytes_promised
 from geotfr.storage import OutputSet
 from geotfr.storage.atomic import check_output
 from geotfr.storage.space import check_space
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.export.encode import Encoded, Unit
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.split import Part
-    from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.pipeline.progress import Progress
-    from geotfr.storage import AtomicFile
 
 __all__ = ["ExportResult", "export_image", "plan_export"]
 
@@ -321,7 +319,7 @@ class ExportJob:
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self._source = prepared.source
-        self._options = prepared.options
+        self.options = prepared.options
         self._unreadable = prepared.unreadable
         self._encoder = prepared.encoder
         self._codec = prepared.codec
@@ -341,10 +339,10 @@ class ExportJob:
         """Write the set."""
         from geotfr.rasters.safe_open import raster_env
 
-        plan, options = self.plan, self._options
+        plan, options = self.plan, self.options
         names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=self._codec.suffix)
-        self._check_sources(names)
-        if resume and self._is_unversioned:
+        self.check_sources(names)
+        if resume and self.is_unversioned:
             raise UsageError(
                 "resume: a source is in memory, or its server tells no version of it, and can't be compared with the"
                 " stopped run's; give files"
@@ -362,9 +360,9 @@ class ExportJob:
             raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
             progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
         ):
-            self._check_names(names, overwrite=overwrite or resume)
+            self.check_names(names, overwrite=overwrite or resume)
             by_digest = resume and not fast_resume
-            left = [] if self._is_unversioned else outputs.begin(self._head(outputs.noted, by_digest=by_digest))
+            left = [] if self.is_unversioned else outputs.begin(self.head(outputs.noted, by_digest=by_digest))
             # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.
             journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
             resumed = len(journal.shards)
@@ -381,17 +379,14 @@ class ExportJob:
             )
             self.write_records(writer, journal, report)
             tally = journal.tally
-            named, manifest = self._describe(names, writer, tally)
-            files = list(named)
+            named, infos = named_shards(names, writer.shards)
+            unreadable = 0 if self._unreadable is None else self._unreadable.pixels
+            manifest = self.manifest(infos, tally.dropped, unreadable)
+            tables = []
             if self._rows is not None:
                 table = write_table_of(outputs, self._rows.rows(), manifest, writer.shards, fills_of(plan.features))
-                files.append((names.patch_table, table))
-            mixer_name = None
-            if options.masked_threshold == 1:
-                mixer_name = names.mixer(total=len(named))
-                files.append((mixer_name, text_file(outputs, Mixer.for_layout(plan.layout).to_text())))
-            files.append((names.manifest, text_file(outputs, manifest.to_text())))
-            outputs.publish(files, incomplete_without=(*names.tellers, *names.patch_tables))
+                tables.append((names.patch_table, table))
+            mixer_name = publish(outputs, names, [*named, *tables], manifest, plan.layout)
         patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
         # Where all records are alike, the plan has told it.
         oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)
@@ -411,28 +406,34 @@ class ExportJob:
             warnings=(
                 *self._source.warnings,
                 *plan.warnings,
-                *_warnings(options, tally, manifest.patches_written, oversized),
-                *_unreadable_warnings(self._unreadable),
+                *outcome_warnings(manifest, tally.counts, oversized),
+                *unreadable_warnings(self._unreadable),
             ),
         )
 
     @property
-    def _is_unversioned(self) -> bool:
+    def is_unversioned(self) -> bool:
+        """Whether a source can't be compared with another run's: it is in memory, or its server tells no version."""
         return not all(file.has_version for file in self._source.sources)
 
-    def _head(self, noted: Mapping[str, Any], *, by_digest: bool) -> dict[str, Any]:
+    @property
+    def block_shape_yx(self) -> tuple[int, int]:
+        """(rows, columns) of the source's storage blocks."""
+        return self._source.block_shape_yx
+
+    def head(self, noted: Mapping[str, Any], *, by_digest: bool) -> dict[str, Any]:
         """What decides the bytes: a run that continues another must have the same."""
         from geotfr.rasters.versions import gdal_version
 
         geobox = self._source.geobox
-        region = self._options.region
+        region = self.options.region
         is_file = region is not None and os.path.isfile(region)  # noqa: PTH113  (GeoJSON is too long for Path)
         return {
             "geotfr": __version__,
             "gdal": gdal_version(),
             "compressor": self._codec.library,
             "on_read_error": "error" if self._unreadable is None else "mask",
-            "options": self._options.as_used(),
+            "options": self.options.as_used(),
             "grid": {"crs": geobox.crs, "transform": list(geobox.affine), "size": list(geobox.shape_yx)},
             "features": [[feature.name, feature.kind, feature.depth] for feature in self.plan.features],
             "sources": source_identities(
@@ -445,11 +446,11 @@ class ExportJob:
 
     def _least_bytes(self) -> int:
         """Bytes that the shards take for certain."""
-        if self._options.masked_threshold != 1 or not self.plan.is_even:
+        if self.options.masked_threshold != 1 or not self.plan.is_even:
             return 0
-        return self.plan.total_bytes // (1 if self._options.compressor == "none" else _MOST_DEFLATED)
+        return self.plan.total_bytes // (1 if self.options.compressor == "none" else _MOST_DEFLATED)
 
-    def _check_names(self, names: SetNames, *, overwrite: bool) -> None:
+    def check_names(self, names: SetNames, *, overwrite: bool) -> None:
         """Refuse, before a pixel is read, names that can't be taken; a set's own files are looked for elsewhere."""
         plan = self.plan
         check_output(names.folder / names.manifest, overwrite=True)
@@ -457,10 +458,10 @@ class ExportJob:
             table = names.folder / names.patch_table
             check_output(table, overwrite=overwrite and is_patch_table(table))
         check_output(names.folder / names.shard(plan.shard_count - 1, total=plan.shard_count), overwrite=True)
-        if plan.is_even and self._options.masked_threshold == 1:
+        if plan.is_even and self.options.masked_threshold == 1:
             check_output(names.folder / names.mixer(total=plan.shard_count), overwrite=overwrite)
 
-    def _check_sources(self, names: SetNames) -> None:
+    def check_sources(self, names: SetNames) -> None:
         """Refuse to write over a source."""
         for file in self._source.sources:
             path = Path(file.path).resolve()
@@ -471,7 +472,7 @@ class ExportJob:
         self, writer: ShardWriter, journal: ExportJournal, report: Progress, part: Part | None = None
     ) -> None:
         """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
-        plan, encoder, options, tally, rows = self.plan, self._encoder, self._options, journal.tally, self._rows
+        plan, encoder, options, tally, rows = self.plan, self._encoder, self.options, journal.tally, self._rows
         with encoder_pool(plan.workers) as pool:
             cutter = ShardCutter(
                 writer,
@@ -479,6 +480,7 @@ class ExportJob:
                 max_shard_bytes=options.max_shard_bytes,
                 # Behind a whole shard another one begins.
                 begun_bytes=0 if part is None or journal.shards else part.begun_bytes,
+                cuts_chunks=part is None or part.knows_shards,
                 executor=pool,
                 window=plan.workers + 1,
                 release=encoder.recycle,
@@ -511,16 +513,12 @@ class ExportJob:
                 window.drain()
             cutter.finish()
 
-    def _describe(
-        self, names: SetNames, writer: ShardWriter, tally: Tally
-    ) -> tuple[list[tuple[str, AtomicFile]], Manifest]:
-        """The shards with their final names, and the manifest that lists them."""
-        plan, options, layout = self.plan, self._options, self.plan.layout
-        total = len(writer.shards)
-        named = [(names.shard(number, total=total), shard.file) for number, shard in enumerate(writer.shards)]
-        manifest = Manifest(
+    def manifest(self, shards: Sequence[ShardInfo], dropped: Sequence[int], pixels_unreadable: int) -> Manifest:
+        """The manifest that lists ``shards``, and the numbers of the patches that were dropped."""
+        plan, layout = self.plan, self.plan.layout
+        return Manifest(
             geotfr_version=__version__,
-            options=options.as_used(),
+            options=self.options.as_used(),
             geobox=layout.geobox,
             patch_yx=layout.patch_yx,
             kernel_yx=layout.kernel_yx,
@@ -529,19 +527,15 @@ class ExportJob:
             columns=layout.columns,
             left_out_yx=layout.left_out_yx,
             bands=tuple(self._band_info(feature) for feature in plan.features),
-            patches_written=layout.count - len(tally.dropped),
-            patches_dropped=tuple(tally.dropped),
-            shards=tuple(
-                ShardInfo(name=name, records=shard.records, bytes=shard.file.size, crc32c=f"{shard.file.crc:08x}")
-                for (name, _), shard in zip(named, writer.shards, strict=True)
-            ),
+            patches_written=layout.count - len(dropped),
+            patches_dropped=tuple(dropped),
+            shards=tuple(shards),
             sources=tuple(SourceInfo(name=file.name, bytes=file.size_bytes) for file in self._source.sources),
             compressor=self._codec.name,
             compressor_level=self._codec.level,
             compressor_library=self._codec.library,
-            pixels_unreadable=0 if self._unreadable is None else self._unreadable.pixels,
+            pixels_unreadable=pixels_unreadable,
         )
-        return named, manifest
 
     def _band_info(self, feature: FeatureSpec) -> BandInfo:
         planes = [self._source.bands[plane] for plane in feature.planes if plane is not None]
@@ -560,39 +554,3 @@ def _json_nodata(values: tuple[Any, ...]) -> float | int | str | None:
         return None
     value = values[0].item() if hasattr(values[0], "item") else values[0]
     return value if isinstance(value, int) or np.isfinite(value) else str(value)
-
-
-def _unreadable_warnings(unreadable: UnreadableMasked | None) -> list[str]:
-    if unreadable is None or not unreadable.blocks:
-        return []
-    return [
-        f"{unreadable.pixels:,} pixels in {len(unreadable.blocks):,} storage blocks can't be read and are masked"
-        + (f"; the first: {unreadable.first_error}" if unreadable.first_error else "")
-    ]
-
-
-def _warnings(options: ExportOptions, tally: Tally, written: int, oversized: int) -> list[str]:
-    found = []
-    if oversized:
-        found.append(
-            f"{oversized:,} records are larger than the limit max_file_size {options.max_shard_bytes:,}; each got"
-            " a shard of its own"
-        )
-    if tally.counts.inexact:
-        found.append(f"{tally.counts.inexact:,} integers beyond 2^24 can't be held exactly by float32 and were rounded")
-    if tally.counts.infinite:
-        found.append(f"{tally.counts.infinite:,} float64 values beyond float32's range became infinite")
-    if tally.counts.overwritten:
-        found.append(
-            f"{tally.counts.overwritten:,} valid samples were overwritten with the default value because their pixel is"
-            " masked in another band; --mask-mode band keeps them"
-        )
-    if options.masked_threshold != 1:
-        found.append(
-            "a masked threshold other than 1: no mixer is written, as in Earth Engine; the manifest tells more"
-        )
-    if not written:
-        found.append("every patch is masked beyond the threshold: no shard is written")
-    if options.compressor == "ee" and not ee_bytes_promised():
-        found.append("this Python's zlib is zlib-ng, whose level 6 gives other bytes than Earth Engine's")
-    return found

@@ -143,6 +143,9 @@ class ShardCutter:
         Limit on a shard before compression; a larger record gets a shard of its own.
     begun_bytes
         Bytes that the first shard holds already, before the first record.
+    cuts_chunks
+        Whether a shard may end within a chunk. Else it ends behind the chunk with which it passes the limit: where
+        shards will end in truth is found later.
     executor
         Packs chunks, ``window`` of them at a time.
     release
@@ -162,6 +165,7 @@ class ShardCutter:
         release: Callable[[Encoded], None],
         report: Callable[[int, int], None],
         begun_bytes: int = 0,
+        cuts_chunks: bool = True,
     ) -> None:
         self._writer = writer
         self._codec = writer.codec
@@ -173,6 +177,7 @@ class ShardCutter:
         self._chunk = _Chunk(len(writer.shards))
         self._chunk_stop = 0
         self._shard_size = begun_bytes
+        self._cuts_chunks = cuts_chunks
 
     def add(self, encoded: Encoded, slots: Slots, *, leaving_out: int = 0) -> None:
         """Take the records of a unit but the first ``leaving_out``; those before it were taken."""
@@ -200,18 +205,26 @@ class ShardCutter:
 
     def _fitting(self, ends: NDArray[np.int64], slots: Slots, done: int, start: int) -> int:
         """How many of the records from ``done`` on go into the open chunk; at least 1, after closing full ones."""
-        in_shard = int(np.searchsorted(ends, start + self._max_shard_bytes - self._shard_size, "right")) - done
-        if in_shard < 1 and self._shard_size:
-            self._close_chunk()
-            self._chunk.shard += 1
-            self._shard_size = 0
-            in_shard = int(np.searchsorted(ends, start + self._max_shard_bytes, "right")) - done
+        if self._cuts_chunks and int(ends[done]) - start > self._max_shard_bytes - self._shard_size:
+            self._begin_shard()
         slot = slots.slot(done)
         if slot >= self._chunk_stop:
             self._close_chunk()
             self._chunk_stop = self._rule.stop_after(slot)
-        # A record larger than the limit goes alone.
-        return max(min(in_shard, slots.count_before(self._chunk_stop) - done), 1)
+            if not self._cuts_chunks and self._shard_size >= self._max_shard_bytes:
+                self._begin_shard()
+        count = slots.count_before(self._chunk_stop) - done
+        if self._cuts_chunks:
+            room = start + self._max_shard_bytes - self._shard_size
+            # A record larger than the limit goes alone.
+            count = min(count, max(int(np.searchsorted(ends, room, "right")) - done, 1))
+        return count
+
+    def _begin_shard(self) -> None:
+        if self._shard_size:
+            self._close_chunk()
+            self._chunk.shard += 1
+            self._shard_size = 0
 
     def _close_chunk(self) -> None:
         chunk = self._chunk

@@ -38,6 +38,8 @@ class Part:
         Numbers of its patches; empty where there are fewer units of work than parts.
     begun_bytes
         Bytes before compression that its first shard has from the parts before; 0 where that isn't known.
+    knows_shards
+        Whether it is known where shards begin and end.
     has_whole_shards
         Whether the part's shards are whole, so that they can be compressed as one stream.
     """
@@ -46,6 +48,7 @@ class Part:
     total: int
     patches: range
     begun_bytes: int
+    knows_shards: bool
     has_whole_shards: bool
 
 
@@ -103,6 +106,7 @@ def part_of(plan: ExportPlan, number: int, total: int, *, block_rows: int, keeps
         total=total,
         patches=range(first(number), first(number + 1)),
         begun_bytes=begun * plan.record_bytes,
+        knows_shards=knows_shards,
         has_whole_shards=has_whole_shards,
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from geotfr.rasters.source import RasterSource
 
-__all__ = ["UnreadableMasked"]
+__all__ = ["UnreadableMasked", "pixels_of"]
 
 
 class UnreadableMasked:
@@ -51,12 +51,7 @@ class UnreadableMasked:
     @property
     def pixels(self) -> int:
         """Pixels of the grid in these blocks."""
-        height, width = self._source.block_shape_yx
-        windows = (
-            Window(row=row * height, col=col * width, height=height, width=width).clipped(self._source.geobox.shape_yx)
-            for row, col in self.blocks
-        )
-        return sum(window.height * window.width for window in windows)
+        return pixels_of(self.blocks, self._source.block_shape_yx, self._source.geobox.shape_yx)
 
     def read(
         self,
@@ -99,3 +94,19 @@ class UnreadableMasked:
                         width=min((col + 1) * width, window.col_stop) - first_col,
                     ),
                 )
+
+
+def pixels_of(
+    blocks: Iterable[tuple[int, int]], block_shape_yx: tuple[int, int], grid_shape_yx: tuple[int, int]
+) -> int:
+    """Pixels of a grid in some of its storage blocks, (block row, block column) each.
+
+    >>> pixels_of([(0, 0), (1, 1)], (4, 4), (6, 6))
+    20
+    """
+    height, width = block_shape_yx
+    windows = (
+        Window(row=row * height, col=col * width, height=height, width=width).clipped(grid_shape_yx)
+        for row, col in blocks
+    )
+    return sum(window.height * window.width for window in windows)

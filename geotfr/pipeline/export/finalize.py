@@ -1,0 +1,396 @@
+"""All parts of an export into one set: checked, packed into shards, published with mixer and manifest."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from geotfr.errors import MissingInputError, OutputError, OutputExistsError, UsageError
+from geotfr.mixer import Manifest, SetNames, manifest_of
+from geotfr.patches import PatchLayout
+from geotfr.pipeline.export.fill import EncodeCounts
+from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warning
+from geotfr.pipeline.export.pack import PackedShard, Packer, adopt, damaged
+from geotfr.pipeline.export.unreadable import pixels_of
+from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.set_files import belongs_to
+from geotfr.pipeline.sizes import human_bytes
+from geotfr.records.gzip import codec
+from geotfr.storage import OutputSet
+from geotfr.storage.atomic import is_whole
+from geotfr.storage.output_set import differences, set_output
+from geotfr.storage.space import check_space
+from geotfr.storage.staged import StagedPart, find_parts, part_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from geotfr.pipeline.progress import Progress
+    from geotfr.storage.staged import StagedFile
+
+__all__ = ["FinalizeResult", "PackedSet", "finalize_export", "pack_parts"]
+
+# How many parts a message names.
+_NAMED = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeResult:
+    """The set that was made of parts.
+
+    Attributes
+    ----------
+    parts
+        How many there were.
+    shards
+        Paths of the shards, in order.
+    shards_copied
+        How many of them were put together from pieces; the others were renamed.
+    mixer
+        Path of the mixer; None where ``masked_threshold`` forbids one.
+    manifest
+        Path of the manifest.
+    patches_written, patches_dropped
+        Patches in the shards, and those over ``masked_threshold``.
+    masked_share
+        Share of masked pixels among the pixels of all patches, margins not counted.
+    pixels_unreadable
+        Pixels that couldn't be read and were masked by ``on_read_error="mask"``.
+    size_bytes
+        Bytes of the shards on disk.
+    seconds
+        Wall time.
+    warnings
+        What a user should know, one line each.
+    """
+
+    parts: int
+    shards: tuple[Path, ...]
+    shards_copied: int
+    mixer: Path | None
+    manifest: Path
+    patches_written: int
+    patches_dropped: int
+    masked_share: float
+    pixels_unreadable: int
+    size_bytes: int
+    seconds: float
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in JSON types."""
+        return {
+            "parts": self.parts,
+            "shards": [str(path) for path in self.shards],
+            "shards_copied": self.shards_copied,
+            "mixer": None if self.mixer is None else str(self.mixer),
+            "manifest": str(self.manifest),
+            "patches_written": self.patches_written,
+            "patches_dropped_masked": self.patches_dropped,
+            "masked_share": round(self.masked_share, 6),
+            "pixels_unreadable": self.pixels_unreadable,
+            "bytes": self.size_bytes,
+            "seconds": round(self.seconds, 3),
+            "warnings": list(self.warnings),
+        }
+
+    def to_text(self) -> str:
+        """The summary for a person, some lines."""
+        return "\n".join(
+            (
+                f"finalized {self.parts:,} parts: {self.patches_written:,} patches in {len(self.shards):,}"
+                f" shard{'s' if len(self.shards) != 1 else ''} ({self.shards_copied:,} put together),"
+                f" {human_bytes(self.size_bytes)}, in {self.seconds:.1f} s",
+                f"dropped   {self.patches_dropped:,} patches over the masked threshold",
+                f"masked    {self.masked_share:.1%} of the patches' pixels",
+                f"mixer     {self.mixer or 'none: a masked threshold other than 1 forbids it'}",
+                f"manifest  {self.manifest}",
+            )
+        )
+
+
+def finalize_export(
+    prefix: str | os.PathLike[str],
+    *,
+    parts: int | None = None,
+    overwrite: bool = False,
+    ignore_source_times: bool = False,
+    verify: bool = False,
+    progress: bool | Progress = False,
+) -> FinalizeResult:
+    """Make the set of the parts that :func:`geotfr.export_part` staged at ``prefix``: the very files of one run.
+
+    Shards that are whole in a part are renamed. Those that lie in several are put together; gzip members of the
+    ``fast`` compressor are copied as they are. A run that is stopped is continued by the next one.
+
+    Parameters
+    ----------
+    prefix
+        What the parts were given.
+    parts
+        How many parts there are; needed only where parts of several splits are staged. The others are removed.
+    overwrite
+        Replace a set that has this prefix.
+    ignore_source_times
+        Take parts whose sources have other times of change: copies on other machines.
+    verify
+        Read the staged files that are only renamed too, and compare their CRC32C.
+    progress
+        True for a bar on stderr, or a function of (patches, bytes) that is called after each shard.
+
+    Raises
+    ------
+    MissingInputError
+        No part is staged, or some are missing or not finished; they are listed.
+    UsageError
+        Parts were made with other options, sources or versions; they are listed.
+    DamagedError
+        A staged file holds other bytes than were written; its part is named.
+    LockedError
+        Another run finalizes the set, or a part is being written.
+    OutputError
+        The set can't be written, or exists and ``overwrite`` is False.
+    """
+    started = time.perf_counter()
+    # Which naming and suffix the set has stands in the parts.
+    place = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix="")
+    if not place.folder.is_dir():
+        raise OutputError(f"{place.folder}: the folder is missing; parts are staged where the set will be")
+    try:
+        outputs = OutputSet(place.folder, name=place.name, belongs=belongs_to(place), overwrite=overwrite, resume=True)
+    except OutputExistsError:
+        _remove_traces(place)
+        raise
+    with outputs:
+        total = _total(place, parts)
+        found = [StagedPart(_output(place), part_name(number, total)) for number in range(total)]
+        _check_parts(place, found, ignore_source_times=ignore_source_times)
+        packed = pack_parts(outputs, found, prefix=os.fspath(prefix), verify=verify, progress=progress)
+        for part in found:
+            part.remove_files()
+    # The set's journal is gone: from here on nothing could be continued.
+    for number, of in find_parts(place.folder, place.name):
+        other = StagedPart(_output(place), part_name(number, of))
+        other.remove_files()
+        other.remove_journal()
+    manifest, names = packed.manifest, packed.names
+    layout_pixels = manifest.rows * manifest.columns * manifest.patch_yx[0] * manifest.patch_yx[1]
+    return FinalizeResult(
+        parts=total,
+        shards=tuple(names.folder / shard.name for shard in manifest.shards),
+        shards_copied=packed.copied,
+        mixer=None if packed.mixer is None else names.folder / packed.mixer,
+        manifest=names.folder / names.manifest,
+        patches_written=manifest.patches_written,
+        patches_dropped=len(manifest.patches_dropped),
+        masked_share=packed.masked_pixels / layout_pixels,
+        pixels_unreadable=manifest.pixels_unreadable,
+        size_bytes=sum(shard.bytes for shard in manifest.shards),
+        seconds=time.perf_counter() - started,
+        warnings=packed.warnings,
+    )
+
+
+def _output(place: SetNames) -> Path:
+    return set_output(place.folder, place.name)
+
+
+def _prefix(place: SetNames) -> Path:
+    return place.folder / place.name
+
+
+def _remove_traces(place: SetNames) -> None:
+    """Remove what a run that was killed after it had published the set left of its parts: journals without files."""
+    parts = [
+        StagedPart(_output(place), part_name(number, total)) for number, total in find_parts(place.folder, place.name)
+    ]
+    if not any(file.path.exists() for part in parts for file in part.files):
+        for part in parts:
+            if part.files:
+                part.remove_journal()
+
+
+def _total(place: SetNames, wanted: int | None) -> int:
+    """How many parts the set has, told or found."""
+    found = find_parts(place.folder, place.name)
+    if not found:
+        raise MissingInputError(
+            f"{_prefix(place)}: no part of an export is staged here; run 'geotfr export … --split 0/N' to '--split"
+            " N-1/N' with this --output first"
+        )
+    totals = Counter(total for _, total in found)
+    if wanted is not None:
+        return wanted
+    if len(totals) > 1:
+        splits = ", ".join(f"{count} of {total}" for total, count in sorted(totals.items()))
+        raise UsageError(
+            f"{_prefix(place)}: parts of several splits are staged ({splits}); give the number of parts, as --parts"
+            f" {totals.most_common(1)[0][0]} (parts=); the others are removed"
+        )
+    return next(iter(totals))
+
+
+def _check_parts(place: SetNames, parts: Sequence[StagedPart], *, ignore_source_times: bool) -> None:
+    """Refuse parts that aren't there, not finished, or made from something else."""
+    missing = [number for number, part in enumerate(parts) if not part.head]
+    unfinished = [number for number, part in enumerate(parts) if part.head and part.whole is None]
+    if missing or unfinished:
+        told = [
+            *([f"missing: {_listed(missing)}"] if missing else []),
+            *([f"not finished: {_listed(unfinished)}"] if unfinished else []),
+        ]
+        first = (missing or unfinished)[0]
+        raise MissingInputError(
+            f"{_prefix(place)}: {len(missing) + len(unfinished):,} of {len(parts):,} parts can't be finalized yet"
+            f" ({'; '.join(told)}); run 'geotfr export … --split {first}/{len(parts)} --resume' and so on, then"
+            " finalize again"
+        )
+    heads = [_compared(part.head, ignore_source_times=ignore_source_times) for part in parts]
+    # What most parts were made with is right, the others aren't.
+    texts = [repr(head) for head in heads]
+    most, _ = Counter(texts).most_common(1)[0]
+    others = [number for number, text in enumerate(texts) if text != most]
+    if others:
+        right = texts.index(most)
+        differing = differences(heads[right], heads[others[0]])
+        told_differences = "; ".join(f"{key} is {new!r}, not {old!r}" for key, old, new in differing[:3])
+        hint = ""
+        if all(key.endswith("modified_ns") for key, _, _ in differing):
+            hint = "; if these are copies of one file, give --ignore-source-times (ignore_source_times=True)"
+        raise UsageError(
+            f"{_prefix(place)}: parts {_listed(others)} were made otherwise than part {right}: {told_differences}"
+            f"{hint}; run them again with the options of the others"
+        )
+
+
+def _compared(head: dict[str, Any], *, ignore_source_times: bool) -> dict[str, Any]:
+    """What must be the same in all parts."""
+    compared = {key: value for key, value in head.items() if key != "part"}
+    if ignore_source_times:
+        compared["sources"] = [{**source, "modified_ns": None} for source in head["sources"]]
+    return compared
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else ""
+    return ", ".join(map(str, numbers[:_NAMED])) + more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedSet:
+    """A set that was published: its ``names``, ``manifest`` and ``mixer``, and what a summary tells of it."""
+
+    names: SetNames
+    manifest: Manifest
+    mixer: str | None
+    copied: int
+    resumed: int
+    masked_pixels: int
+    warnings: tuple[str, ...]
+
+
+def pack_parts(
+    outputs: OutputSet, parts: Sequence[StagedPart], *, prefix: str, verify: bool, progress: bool | Progress
+) -> PackedSet:
+    """Make shards of the staged files of ``parts``, and publish them with mixer and manifest."""
+    head = _compared(parts[0].head, ignore_source_times=False)
+    template = manifest_of(head["manifest"])
+    whole = [part.whole or {} for part in parts]
+    dropped = [number for each in whole for number in each["dropped"]]
+    blocks = list(dict.fromkeys((row, col) for each in whole for row, col in each["unreadable"]))
+    shard_codec = codec(template.compressor)
+    names = SetNames.for_prefix(prefix, naming=template.options["naming"], compressed_suffix=shard_codec.suffix)
+    left = outputs.begin({**head, "parts": len(parts)})
+    finished = [PackedShard(file, facts["records"], facts["is_oversized"]) for file, facts in left]
+    shards = list(finished)
+    if outputs.whole is None:
+        with progress_bar(progress, total_patches=template.patches_written, what="finalize") as report:
+            shards += _new_shards(outputs, parts, head, len(finished), verify=verify, report=report)
+        # From here on the parts' files aren't needed, and may be gone when this is continued.
+        outputs.complete({"shards": len(shards)})
+    counts = EncodeCounts()
+    for each in whole:
+        counts.add(EncodeCounts(**each["counts"]))
+    named, infos = named_shards(names, shards)
+    manifest = replace(
+        template,
+        patches_written=template.rows * template.columns - len(dropped),
+        patches_dropped=tuple(dropped),
+        shards=tuple(infos),
+        pixels_unreadable=pixels_of(blocks, (head["block_shape"][0], head["block_shape"][1]), template.geobox.shape_yx),
+    )
+    layout = PatchLayout(
+        geobox=template.geobox,
+        patch_yx=template.patch_yx,
+        kernel_yx=template.kernel_yx,
+        pads_edge=template.options["edge"] == "pad",
+    )
+    mixer = publish(outputs, names, named, manifest, layout)
+    first_error = next((each["first_error"] for each in whole if each["first_error"]), "")
+    # Where all records are alike, each part's plan has told it.
+    oversized = 0 if head["is_even"] else sum(shard.is_oversized for shard in shards)
+    told = [warning for each in whole for warning in each["warnings"]]
+    return PackedSet(
+        names=names,
+        manifest=manifest,
+        mixer=mixer,
+        copied=sum(not shard.is_adopted for shard in shards),
+        resumed=len(finished),
+        masked_pixels=sum(each["masked_pixels"] for each in whole),
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *told,
+                    *outcome_warnings(manifest, counts, oversized),
+                    *unreadable_warning(manifest.pixels_unreadable, len(blocks), first_error),
+                )
+            )
+        ),
+    )
+
+
+def _new_shards(
+    outputs: OutputSet,
+    parts: Sequence[StagedPart],
+    head: dict[str, Any],
+    finished: int,
+    *,
+    verify: bool,
+    report: Progress,
+) -> Iterator[PackedShard]:
+    """The shards behind those that are ``finished``, written."""
+    options = head["options"]
+    files = [file for part in parts for file in part.files]
+    if verify:
+        _verify(files)
+    if head["has_whole_shards"]:
+        for file in files[finished:]:
+            facts = {key: file.facts[key] for key in ("records", "is_oversized")}
+            yield PackedShard(adopt(outputs, file, facts), facts["records"], facts["is_oversized"], is_adopted=True)
+            report(facts["records"], file.size)
+        return
+    packer = Packer(
+        files,
+        codec(options["compressor"]),
+        is_packed=head["staging"] != "none",
+        max_shard_bytes=options["max_file_size"],
+        knows_shards=head["knows_shards"],
+    )
+    recipes = list(packer.recipes())[finished:]
+    copied = sum(packer.copied_bytes(recipe) for recipe in recipes)
+    check_space(outputs.folder, copied, what="putting shards together")
+    for recipe in recipes:
+        shard = packer.write(outputs, recipe)
+        yield shard
+        report(shard.records, shard.file.size)
+
+
+def _verify(files: Sequence[StagedFile]) -> None:
+    for file in files:
+        # A file that is gone is a shard already.
+        if file.path.exists() and not is_whole(file.path, size=file.size, crc=file.crc):
+            raise damaged(file)
