@@ -154,6 +154,11 @@ def finalize_export(
         Another run finalizes the set, or a part is being written.
     OutputError
         The set can't be written, or exists and ``overwrite`` is False.
+
+    Examples
+    --------
+    >>> geotfr.finalize_export("patches/scene").manifest  # doctest: +SKIP
+    PosixPath('patches/scene-manifest.json')
     """
     started = time.perf_counter()
     # Which naming and suffix the set has stands in the parts.

@@ -138,6 +138,13 @@ def export_part(
         The part is being written, or the set is.
     GeotfrError
         What else :func:`geotfr.export_image` raises.
+
+    Examples
+    --------
+    >>> for number in range(16):  # doctest: +SKIP
+    ...     geotfr.export_part("scene.tif", "patches/scene", split=(number, 16), patch_dimensions=256)
+    >>> geotfr.finalize_export("patches/scene").manifest  # doctest: +SKIP
+    PosixPath('patches/scene-manifest.json')
     """
     started = time.perf_counter()
     number, total = parse_split(split)
