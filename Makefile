@@ -44,7 +44,7 @@ test-interop: $(VENV)/ready-interop  ## tests against TensorFlow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
 
 notebooks: $(VENV)/ready-notebooks  ## run the example notebooks from top to bottom, small
-	$(BIN)/pytest -m interop --quiet tests/notebooks
+	$(BIN)/pytest -m interop --numprocesses auto --quiet tests/notebooks
 
 docs: $(VENV)/ready-docs  ## build the site, strict, into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
