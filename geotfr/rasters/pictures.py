@@ -28,8 +28,8 @@ def write_png(path: str | os.PathLike[str], rgb: NDArray[np.uint8]) -> None:
     """
     bands, rows, cols = rgb.shape
     absolute = os.path.abspath(path)  # noqa: PTH100  (not resolved: a name, never an address)
-    Path(absolute).unlink(missing_ok=True)
     try:
+        Path(absolute).unlink(missing_ok=True)
         # PNG can't be written by parts: rasterio collects the picture in memory and copies it when it closes.
         with (
             rasterio.Env(GDAL_PAM_ENABLED="NO"),

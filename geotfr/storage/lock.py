@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -25,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["OutputLock", "staging_stem"]
+__all__ = ["OutputLock", "remove_folder", "staging_stem"]
 
 _UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
@@ -34,6 +35,13 @@ def staging_stem(output: Path, part: str = "") -> str:
     """What the temporary names of an output, or of one part of it, begin with: hidden, short, the same for each run."""
     stem = f".geotfr-{hashlib.blake2b(os.fsencode(output.name), digest_size=6).hexdigest()}"
     return f"{stem}.{part}" if part else stem
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a temporary folder and what is in it; what can't be removed is left for the next writer."""
+    # Where closing fails, rmtree closes twice, and raises in spite of ignore_errors.
+    with contextlib.suppress(OSError):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class OutputLock:
@@ -124,8 +132,12 @@ class OutputLock:
             return False
 
     def remove_leftovers(self, *, besides: Collection[Path] = ()) -> None:
-        """Remove temporary files that a killed writer of this output left, but those of ``besides``."""
+        """Remove temporary files and folders that a killed writer of this output left, but those of ``besides``."""
         with contextlib.suppress(OSError):
             for entry in self._output.parent.iterdir():
-                if entry.name.startswith(f"{self._stem}-") and entry not in besides:
+                if not entry.name.startswith(f"{self._stem}-") or entry in besides:
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    remove_folder(entry)
+                else:
                     entry.unlink(missing_ok=True)

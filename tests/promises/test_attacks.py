@@ -500,7 +500,11 @@ def test_the_watches_see_what_they_watch(tmp_path: Path, listener: socket.socket
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_reads_no_other_file_writes_nowhere_else_and_uses_no_network(
-    name: str, tmp_path: Path, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tmp_path: Path,
+    listener: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
+    count: Callable[[str, int], None],
 ) -> None:
     monkeypatch.setenv("GDAL_HTTP_TIMEOUT", "1")
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "attack"
@@ -526,6 +530,7 @@ def test_an_attack_reads_no_other_file_writes_nowhere_else_and_uses_no_network(
     if done.code not in (0, 3):
         assert not contents(folder / "out")
         assert len([line for line in done.stderr.splitlines() if line.startswith("geotfr: ")]) == 1, done.stderr
+    count("attacks without a read, a write or a connection", 1)
 
 
 def test_the_corpus_is_large() -> None:

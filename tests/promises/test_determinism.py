@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ KINDS = (
 
 @pytest.mark.parametrize("runs", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_time_zone_locale_hash_seed_folder_workers_and_memory_never_show_in_the_bytes(
-    runs: int, tmp_path: Path
+    runs: int, tmp_path: Path, count: Callable[[str, int], None]
 ) -> None:
     chance = random.Random(runs)
     noise = np.random.default_rng(2).integers(0, 9, (2, 300, 120)).astype("int16")
@@ -58,6 +59,7 @@ def test_time_zone_locale_hash_seed_folder_workers_and_memory_never_show_in_the_
         here.unlink()
         found = contents(folder)
         assert found == wanted.setdefault(kind, found)
+    count("configurations with the same bytes", runs)
     # And not only as each other: as a run in this process.
     (tmp_path / "plain").mkdir()
     if () in wanted:

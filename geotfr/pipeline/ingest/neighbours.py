@@ -23,6 +23,7 @@ from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, S
 from geotfr.pipeline.ingest.result import IngestResult
 from geotfr.pipeline.ingest.run import ingest_set
 from geotfr.storage.atomic import check_output
+from geotfr.storage.lock import OutputLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +63,9 @@ def ingest_mosaic(
     found = find_each(folder, shard_order=checked.shard_order)
     # The parts are read once more: what makes the final file is left for it.
     plain = replace(checked, format="gtiff", compress="zstd", pyramiding=(), statistics=False, creation_options=())
-    with folder_beside(target) as stage:
+    # A lock of their own: who locks the raster removes what killed runs left beside it.
+    locked = target.with_name(f"{target.name} parts")
+    with OutputLock(locked), folder_beside(target, locked=locked) as stage:
         parts = []
         for number, each in enumerate(found.values()):
             parts.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import atomic_output
+from geotfr.storage.lock import remove_folder, staging_stem
 from geotfr.storage.output_error import output_error
 from geotfr.storage.space import check_space, free_bytes
 
@@ -304,10 +304,13 @@ class RasterOutput:
 
 
 @contextlib.contextmanager
-def folder_beside(target: Path) -> Iterator[Path]:
-    """A hidden folder beside ``target`` for files on the way to it; gone when the block ends."""
+def folder_beside(target: Path, *, locked: Path | None = None) -> Iterator[Path]:
+    """A hidden folder beside ``target`` for files on the way to it; gone when the block ends.
+
+    What a killed run left of it is removed by the next one that locks ``target``, or the name ``locked`` instead.
+    """
     try:
-        folder = Path(tempfile.mkdtemp(prefix=".geotfr-", suffix=".tmp", dir=target.parent))
+        folder = Path(tempfile.mkdtemp(prefix=f"{staging_stem(locked or target)}-", suffix=".tmp", dir=target.parent))
     except OSError as error:
         raise OutputError(f"{target}: can't be written: {error.strerror} in its folder") from error
     try:
@@ -320,4 +323,4 @@ def folder_beside(target: Path) -> Iterator[Path]:
         )
         raise
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
