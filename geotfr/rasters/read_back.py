@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["PixelCheck", "check_raster"]
 
 
+_SIDE = 1024
+
+
 class PixelCheck:
     """A GeoTIFF whose pixels are compared, window by window; a context manager that closes it.
 
@@ -47,13 +50,22 @@ class PixelCheck:
         OutputError
             For a difference, or pixels that can't be read.
         """
-        window = ((row, row + data.shape[1]), (col, col + data.shape[2]))
         try:
-            _check_sample(self._dataset, self._name, row, col, data)
-            if valid is not None and not np.array_equal(self._dataset.dataset_mask(window=window) > 0, valid):
-                raise OutputError(f"{self._name}: the mask read back differs from the one written, in {window}")
+            # A square at a time: the window may be most of what memory holds.
+            for top in range(0, data.shape[1], _SIDE):
+                for left in range(0, data.shape[2], _SIDE):
+                    part = np.s_[top : top + _SIDE, left : left + _SIDE]
+                    _check_sample(self._dataset, self._name, row + top, col + left, data[:, *part])
+                    if valid is not None:
+                        self._check_mask(row + top, col + left, valid[part])
         except GDAL_ERRORS as error:
             raise OutputError(f"{self._name}: can't be read back: {gdal_words(error)}") from error
+
+    def _check_mask(self, row: int, col: int, valid: NDArray[np.bool_]) -> None:
+        window = Window(row=row, col=col, height=valid.shape[0], width=valid.shape[1])
+        mask = self._dataset.dataset_mask(window=((row, window.row_stop), (col, window.col_stop)))
+        if not np.array_equal(mask > 0, valid):
+            raise OutputError(f"{self._name}: the mask read back differs from the one written, in {window}")
 
     def __enter__(self) -> Self:
         return self

@@ -21,7 +21,9 @@ from geotfr.errors import OutputError, UsageError
 from geotfr.grid.crs import crs_wkt
 from geotfr.rasters import creation
 from geotfr.rasters.complaints import Complaints, listening
+from geotfr.rasters.float_tiles import takes_float_tiles
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference
+from geotfr.rasters.tile_writer import FloatTileWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +68,9 @@ class GeoTiffSink:
         Value to (red, green, blue, alpha) of the first band, for one band of uint8 or uint16; empty for none.
     scale_offset
         (scale, offset) of all bands: a reader's value is ``pixel * scale + offset``.
+    has_whole_tiles
+        Promises that each window covers whole tiles, that no tile is written twice, and that there is no mask: floats
+        are then compressed by :mod:`geotfr.rasters.float_tiles`, faster than GDAL does.
 
     Raises
     ------
@@ -99,6 +104,7 @@ class GeoTiffSink:
         threads: int = 1,
         colours: Mapping[int, tuple[int, int, int, int]] | None = None,
         scale_offset: tuple[float, float] | None = None,
+        has_whole_tiles: bool = False,
     ) -> None:
         self.path = os.fspath(path)
         """Where the file is written."""
@@ -112,6 +118,12 @@ class GeoTiffSink:
             block_yx=block_yx,
             threads=threads,
         )
+        is_fast = has_whole_tiles and takes_float_tiles(options, self.dtype)
+        if is_fast:
+            # GDAL would write empty tiles.
+            options["SPARSE_OK"] = "TRUE"
+        self._tags: list[dict[str, str]] = []
+        self._tiles: FloatTileWriter | None = None
         wkt = crs_wkt(geobox.crs)
         hush_libtiff()
         with gdal_calls(self.path, "can't be made") as complaints, quiet_georeference():
@@ -141,6 +153,11 @@ class GeoTiffSink:
         if scale_offset:
             self._dataset.scales = (scale_offset[0],) * len(band_names)
             self._dataset.offsets = (scale_offset[1],) * len(band_names)
+        if is_fast:
+            with gdal_calls(self.path, "can't be made", DISK_HINT):
+                self._dataset.close()
+            tile_yx = int(options["BLOCKYSIZE"]), int(options["BLOCKXSIZE"])
+            self._tiles = FloatTileWriter(self.path, shape_yx=(rows, cols), tile_yx=tile_yx, threads=threads)
 
     def write(self, row: int, col: int, data: NDArray[np.generic]) -> None:
         """Write ``data`` (band, row, column), of the sink's type, with its upper-left pixel at ``row`` and ``col``.
@@ -150,6 +167,9 @@ class GeoTiffSink:
         OutputError
             If GDAL can't write: no space, a limit of the file's size, a fault of the disk.
         """
+        if self._tiles is not None:
+            self._tiles.write(row, col, data)
+            return
         height, width = data.shape[1:]
         with gdal_calls(self.path, f"rows {row}-{row + height - 1} can't be written", DISK_HINT):
             self._dataset.write(data, window=((row, row + height), (col, col + width)))
@@ -162,6 +182,9 @@ class GeoTiffSink:
 
     def tag_bands(self, tags: Sequence[Mapping[str, str]]) -> None:
         """Give each band its metadata items."""
+        if self._tiles is not None:
+            self._tags = [dict(items) for items in tags]
+            return
         with gdal_calls(self.path, "its metadata can't be written", DISK_HINT):
             for number, items in enumerate(tags, 1):
                 self._dataset.update_tags(number, **items)
@@ -174,6 +197,10 @@ class GeoTiffSink:
         OutputError
             If that fails: what isn't whole tiles, or is compressed by threads, is written no earlier.
         """
+        if self._tiles is not None:
+            tiles, self._tiles = self._tiles, None
+            tiles.close()
+            self._tag_closed()
         if self._dataset.closed:
             return
         with gdal_calls(self.path, "what was left can't be written", DISK_HINT):
@@ -181,10 +208,26 @@ class GeoTiffSink:
 
     def abandon(self) -> None:
         """Close without care for what is left to write: another error is on its way."""
+        if self._tiles is not None:
+            self._tiles.abandon()
+            self._tiles = None
         try:
             self.close()
         except OutputError:
             logging.getLogger(__name__).debug("closing %s after an error failed too", self.path)
+
+    def _tag_closed(self) -> None:
+        """Open the file that was closed once more, for its bands' metadata items."""
+        if not any(self._tags):
+            return
+        path = os.path.abspath(self.path)  # noqa: PTH100  (not resolved: a name, never an address)
+        with (
+            gdal_calls(self.path, "its metadata can't be written", DISK_HINT),
+            quiet_georeference(),
+            rasterio.open(path, "r+", driver="GTiff", sharing=False) as dataset,
+        ):
+            for number, items in enumerate(self._tags, 1):
+                dataset.update_tags(number, **items)
 
     def __enter__(self) -> Self:
         return self

@@ -209,6 +209,7 @@ class RasterOutput:
             block_yx=block_yx,
             threads=self.threads,
             colours=colours if self._takes_colours else None,
+            has_whole_tiles=not self.pixel.has_mask,
             scale_offset=(1.0 if scale is None else scale, offset or 0.0) if self.options.is_quantised else None,
         )
 

@@ -1,0 +1,120 @@
+"""Whole tiles of floats, compressed by threads and appended to a GeoTIFF in their order."""
+
+from __future__ import annotations
+
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from geotfr.errors import OutputError
+from geotfr.rasters.float_tiles import TileTables, encoded_tile
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["FloatTileWriter"]
+
+
+class FloatTileWriter:
+    """Writes windows of whole tiles into a GeoTIFF that GDAL has laid out and closed.
+
+    The bytes depend on the order of the windows, not on the number of threads.
+
+    Parameters
+    ----------
+    path
+        The GeoTIFF: tiles of ``tile_yx`` (rows, columns), pixel-interleaved, DEFLATE with predictor 3; none written.
+    shape_yx
+        (rows, columns) of its pixels.
+    threads
+        Threads that compress.
+
+    Raises
+    ------
+    OutputError
+        If it can't be opened, or isn't laid out as expected.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, shape_yx: tuple[int, int], tile_yx: tuple[int, int], threads: int
+    ) -> None:
+        self._path = path
+        self._shape_yx = shape_yx
+        self._tile_yx = tile_yx
+        self._across = -(-shape_yx[1] // tile_yx[1])
+        try:
+            self._file = Path(path).open("r+b")  # noqa: SIM115  (closed by close)
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            self._tables = TileTables(self._file, -(-shape_yx[0] // tile_yx[0]) * self._across)
+        except (OSError, ValueError, struct.error) as error:
+            self._file.close()
+            raise self._failed(error) from error
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="geotfr-tile") if threads > 1 else None
+
+    def write(self, row: int, col: int, data: NDArray[Any]) -> None:
+        """Write ``data`` (band, row, column) with its upper-left pixel at ``row`` and ``col``.
+
+        Raises
+        ------
+        OutputError
+            If the file can't be written.
+        ValueError
+            A window that isn't whole tiles.
+        """
+        numbers, parts = zip(*self._tiles(row, col, data), strict=True)
+        encoded = (self._pool.map if self._pool else map)(encoded_tile, parts, (self._tile_yx,) * len(parts))
+        try:
+            for number, tile in zip(numbers, encoded, strict=True):
+                self._tables.append(number, tile)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Write where the tiles are, and close.
+
+        Raises
+        ------
+        OutputError
+            If that fails.
+        """
+        try:
+            with self._file:
+                self._tables.finish()
+        except (OSError, ValueError) as error:
+            raise self._failed(error) from error
+        finally:
+            self._stop()
+
+    def abandon(self) -> None:
+        """Close a file that will not be used."""
+        self._stop()
+        try:
+            self._file.close()
+        except OSError:
+            # What was left to write is lost with the rest; another error is on its way.
+            return
+
+    def _stop(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _tiles(self, row: int, col: int, data: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """(number, pixels) of the tiles of a window, row-major."""
+        (height, width), (rows, cols) = self._tile_yx, data.shape[1:]
+        ends = (row + rows, height, self._shape_yx[0]), (col + cols, width, self._shape_yx[1])
+        if row % height or col % width or any(end % tile and end != edge for end, tile, edge in ends):
+            raise ValueError(f"{rows} x {cols} pixels at row {row}, column {col} aren't whole tiles of {self._tile_yx}")
+        for top in range(0, rows, height):
+            for left in range(0, cols, width):
+                number = (row + top) // height * self._across + (col + left) // width
+                yield number, data[:, top : top + height, left : left + width]
+
+    def _failed(self, error: Exception) -> OutputError:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return OutputError(f"{self._path}: can't be written: {words}")
