@@ -123,6 +123,22 @@ def run_million(*, folder: str, patches: int) -> float:
     return ended - started
 
 
+def run_leakage(*, folder: str, patches: int, distance_m: float) -> float:
+    """Seconds of finding all leaks between three random splits."""
+    from geotfr.patches.assign import assigned_patches, hashed
+    from geotfr.pipeline.catalog.leakage import PlacedPatches, find_leaks
+
+    del folder
+    part = million_rows(patches)
+    numbers = part.rows.numbers
+    splits = assigned_patches(hashed(1, numbers), [0.7, 0.15, 0.15])
+    placed = PlacedPatches(patches=part.patches, numbers=numbers, rows=np.arange(len(numbers)))
+    started = time.perf_counter()
+    found = find_leaks([placed], splits, ["train", "val", "test"], distance_m)
+    assert not found.is_clean
+    return time.perf_counter() - started
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,6 +158,17 @@ def main() -> None:
                 f"a table of {given.patches:,} patches made, read and filtered: {found.seconds:.2f} s,"
                 f" {found.peak_mib:.0f} MiB"
             )
+        if "leakage" in wanted:
+            distances = {640.0: "one patch", 6400.0: "ten patches"}
+            contenders = [
+                _contender(told, "run_leakage", {"folder": "", "patches": given.patches, "distance_m": d}, given.rounds)
+                for d, told in distances.items()
+            ]
+            for told, measured in measure(contenders).items():
+                print(
+                    f"leaks among {given.patches:,} patches, near is {told}: {measured.seconds:.1f} s,"
+                    f" {measured.peak_mib:.0f} MiB"
+                )
 
 
 def _export(folder: str, size: int, rounds: int) -> None:

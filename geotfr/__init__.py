@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from geotfr.integrity.repair import repair
     from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
+    from geotfr.pipeline.catalog.split import SplitResult, split_patches
     from geotfr.pipeline.catalog.stats import StatisticsResult, compute_statistics
     from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
     from geotfr.pipeline.export.finalize import FinalizeResult, finalize_export
@@ -105,6 +106,7 @@ __all__ = [
     "SampleResult",
     "SparseFeature",
     "SparseValue",
+    "SplitResult",
     "StatisticsResult",
     "Stream",
     "UsageError",
@@ -140,6 +142,7 @@ __all__ = [
     "read_records",
     "repair",
     "sample_points",
+    "split_patches",
     "stream",
     "stream_binary",
     "stream_csv",
@@ -175,6 +178,7 @@ _ROOMS = {
     "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
     "geotfr.vectors.patch_table": ("PatchTable", "read_patch_table"),
+    "geotfr.pipeline.catalog.split": ("SplitResult", "split_patches"),
     "geotfr.pipeline.catalog.stats": ("StatisticsResult", "compute_statistics"),
     "geotfr.pipeline.catalog.table": ("PatchTableResult", "make_patch_table"),
     "geotfr.pipeline.export.run": ("ExportResult", "export_image", "plan_export"),

@@ -26,6 +26,7 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "export": ("export", "Cut GeoTIFFs into TFRecord patches with a mixer, as Earth Engine does."),
     "table": ("table", "Make the patch table of a set: place, digest, outline and statistics of each patch."),
+    "split": ("split", "Split a patch table into training, validation and test patches, without leaks."),
     "stats": ("stats", "Statistics of a set's bands: mean, deviation, percentiles, histogram, classes."),
     "finalize": ("finalize", "Make one set of the parts that 'geotfr export --split' staged."),
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from geotfr.records.places import RecordPlaces
     from geotfr.vectors.geoparquet import ByteSink
 
-__all__ = ["PatchSet", "PatchTable", "TablePart", "read_patch_table", "rewrite_patch_table", "write_patch_table"]
+__all__ = [
+    "PatchSet",
+    "PatchTable",
+    "TablePart",
+    "read_patch_table",
+    "rewrite_patch_table",
+    "text_column",
+    "write_patch_table",
+]
 
 TABLE_FORMAT = 1
 _GROUP_ROWS = 1 << 15
@@ -228,13 +236,30 @@ class PatchTable:
         return wanted
 
     def _of_split(self, split: str) -> NDArray[np.bool_]:
-        pc = load_arrow("pyarrow.compute")
-        splits = self.arrow(["split"])["split"]
-        known = sorted(value for value in splits.unique().to_pylist() if value is not None)
+        codes, known = self.codes("split")
         if split not in known:
             told = f"there are {', '.join(known)}" if known else "'geotfr split' makes them"
             raise UsageError(f"{self.path}: no split {split!r}; {told}")
-        found: NDArray[np.bool_] = pc.fill_null(pc.equal(splits, split), False).to_numpy()
+        found: NDArray[np.bool_] = codes == known.index(split)
+        return found
+
+    def codes(self, name: str) -> tuple[NDArray[np.int64], list[str]]:
+        """Of each row the number of its value in a column, -1 for null, and the values as text, sorted."""
+        pa, pc = load_arrow(), load_arrow("pyarrow.compute")
+        values = self.arrow([name])[name]
+        try:
+            texts = values.cast(pa.string())
+        except pa.ArrowException as error:
+            raise UsageError(f"{self.path}: column {name!r} is {values.type}; texts or numbers are wanted") from error
+        known = sorted(value for value in texts.unique().to_pylist() if value is not None)
+        found = pc.fill_null(pc.index_in(texts, value_set=pa.array(known, pa.string()), skip_nulls=True), -1)
+        return found.to_numpy().astype(np.int64), known
+
+    def digests(self) -> NDArray[np.void]:
+        """The SHA-256 of each patch: ``(n,)`` of 32 bytes each."""
+        values = self.arrow(["sha256"])["sha256"].combine_chunks()
+        data = np.frombuffer(values.buffers()[1] or b"", np.dtype("V32"))
+        found: NDArray[np.void] = data[values.offset : values.offset + len(values)]
         return found
 
     def set_numbers(self) -> NDArray[np.int64]:
@@ -325,6 +350,13 @@ def write_patch_table(
 
     _write(file, schema, batches())
     return tuple(schema.names)
+
+
+def text_column(codes: NDArray[np.int64], texts: Sequence[str]) -> Any:
+    """A pyarrow array of ``texts`` by their numbers; -1 is null."""
+    pa = load_arrow()
+    places = pa.array(np.maximum(codes, 0).astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(places, pa.array(list(texts) or [""], pa.string())).cast(pa.string())
 
 
 def rewrite_patch_table(

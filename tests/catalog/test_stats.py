@@ -168,7 +168,7 @@ def test_a_table_whose_shards_changed_is_refused(tmp_path: Path) -> None:
     assert_refused(run("stats", result.patch_table or ""), 12, "is missing")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20), min_size=1),
     st.lists(st.floats(0, 100), min_size=1, max_size=4),
@@ -188,7 +188,7 @@ def test_percentiles_in_batches_are_numpys(batches: list[list[float]], percentil
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1), st.floats(0, 100))
 def test_percentiles_of_whole_numbers_are_numpys(values: list[int], percentile: float) -> None:
     array = np.array(values, np.int64)
@@ -199,7 +199,7 @@ def test_percentiles_of_whole_numbers_are_numpys(values: list[int], percentile: 
     assert found.percentiles()[0] == pytest.approx(np.percentile(array, percentile), rel=1e-9, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 65535), max_size=12), min_size=1, max_size=9))
 def test_merged_statistics_are_those_of_all_values(parts: list[list[int]]) -> None:
     each = [statistics_of([(np.array(part, np.uint16).reshape(1, 1, -1), None)]) for part in parts if part]

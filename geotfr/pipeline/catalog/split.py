@@ -1,0 +1,434 @@
+"""Splits: which patches train, which validate, which test; no pixel in two of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from geotfr.errors import OutputExistsError, UsageError
+from geotfr.grid.crs import is_geographic, same_crs
+from geotfr.grid.ground import METRES_PER_DEGREE, ground_units, pixel_metres
+from geotfr.options.values import checked_choice, checked_number
+from geotfr.patches.assign import assigned_patches, assigned_units, hashed, text_key
+from geotfr.pipeline.catalog.leakage import Leakage, PlacedPatches, find_leaks, without_leaks
+from geotfr.storage import atomic_output
+from geotfr.storage.atomic import check_output
+from geotfr.vectors.patch_table import read_patch_table, rewrite_patch_table, text_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.vectors.patch_table import PatchTable
+
+    PathLike = str | os.PathLike[str]
+
+__all__ = ["SplitBy", "SplitResult", "split_patches"]
+
+SplitBy = Literal["random", "blocks", "group", "column"]
+
+_DEFAULT_BLOCK_PATCHES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitResult:
+    """What was split.
+
+    Attributes
+    ----------
+    table
+        The table that has the column ``split`` now.
+    by, seed
+        How.
+    counts
+        Split -> its patches.
+    wanted
+        Split -> the share that it was to have.
+    left_out
+        Patches of no split: the buffer between them, or null in the column.
+    units
+        Blocks or groups; patches, where each is on its own.
+    block_size_m, buffer_m
+        Side of a block and width of the buffer, in metres on the ground.
+    leakage
+        The pairs of patches of different splits that overlap or are near.
+    warnings
+        What a user should know, one line each.
+    """
+
+    table: Path
+    by: str
+    seed: int
+    counts: dict[str, int]
+    wanted: dict[str, float]
+    left_out: int
+    units: int
+    block_size_m: float | None
+    buffer_m: float
+    leakage: Leakage
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in JSON types."""
+        return {"table": str(self.table), **self.facts(), "warnings": list(self.warnings)}
+
+    def facts(self) -> dict[str, Any]:
+        """What the table's metadata keep of the split."""
+        return {
+            "by": self.by,
+            "seed": self.seed,
+            "shares": self.wanted,
+            "counts": self.counts,
+            "left_out": self.left_out,
+            "units": self.units,
+            "block_size_m": self.block_size_m,
+            "buffer_m": self.buffer_m,
+            "leakage": self.leakage.to_dict(),
+        }
+
+    def to_text(self) -> str:
+        """Some lines for a person."""
+        total = max(sum(self.counts.values()), 1)
+        lines = [
+            f"{name:10} {count:>12,} patches  {count / total:6.1%}"
+            + (f"  (wanted {self.wanted[name]:.1%})" if name in self.wanted else "")
+            for name, count in self.counts.items()
+        ]
+        lines.append(f"{'left out':10} {self.left_out:>12,} patches")
+        leaks = self.leakage
+        if leaks.is_clean:
+            lines.append(f"clean: no patches of different splits overlap or are nearer than {leaks.distance_m:g} m")
+        else:
+            told = [f"{count:,} pairs {'/'.join(pair)} overlap" for pair, count in leaks.overlapping.items()]
+            told += [f"{count:,} pairs {'/'.join(pair)} are near" for pair, count in leaks.near.items()]
+            lines.append(f"NOT clean: {'; '.join(told)}")
+        lines.append(f"table      {self.table}")
+        return "\n".join(lines)
+
+
+def split_patches(
+    table: PathLike,
+    output: PathLike | None = None,
+    *,
+    by: str = "blocks",
+    shares: Mapping[str, float] | str = "train=0.7,val=0.15,test=0.15",
+    seed: int = 0,
+    column: str | None = None,
+    stratify: bool = True,
+    block_size_m: float | None = None,
+    buffer_m: float = 0.0,
+    distance_m: float | None = None,
+    overwrite: bool = False,
+) -> SplitResult:
+    """Fill the column ``split`` of a patch table, and report the leaks between splits.
+
+    The same table and seed give the same split on any machine.
+
+    Parameters
+    ----------
+    table
+        A patch table.
+    output
+        Where the table with the split goes; by default it replaces ``table``, if that has no split yet.
+    by
+        ``blocks``: squares on the ground stay together, so near patches do. ``group``: patches of one value of
+        ``column`` stay together. ``random``: each patch for itself. ``column``: ``column`` holds the splits' names.
+    shares
+        Split -> share of the patches, as ``"train=0.7,test=0.3"``; they add up to 1.
+    seed
+        What is random follows from it.
+    column
+        The column of ``group`` and ``column``.
+    stratify
+        Whether each split shall have about the same class shares, where the table has some.
+    block_size_m
+        Side of a block in metres; by default 8 patches.
+    buffer_m
+        Patches of different splits are at least so far apart, margins included: patches between are left out. With
+        ``buffer_m=0`` only blocks that share pixels are, where there are margins. For ``blocks`` and ``group``.
+    distance_m
+        What counts as near in the report; by default the buffer.
+    overwrite
+        Replace a split that the table has, or ``output``.
+
+    Raises
+    ------
+    UsageError
+        Shares that don't add up, a column that isn't there, too few blocks or groups, or options that don't fit.
+    OutputError
+        The table can't be written, or has a split already and ``overwrite`` is False.
+
+    Examples
+    --------
+    >>> split_patches("patches/scene-patches.parquet", by="blocks", buffer_m=500).leakage.is_clean  # doctest: +SKIP
+    True
+    """
+    request = _Request(
+        by=checked_choice("by", by, get_args(SplitBy)),
+        shares=_shares(shares),
+        seed=seed,
+        column=column,
+        stratify=stratify,
+        block_size_m=_metres("block_size_m", block_size_m, least=1e-6),
+        buffer_m=_metres("buffer_m", buffer_m) or 0.0,
+    )
+    distance = _metres("distance_m", distance_m)
+    opened = read_patch_table(Path(table))
+    target = Path(output) if output is not None else opened.path
+    _check_target(opened, target, overwrite=overwrite)
+    sets = _placed(opened)
+    made = _Made(opened, sets, request)
+    names, splits = made.assigned()
+    if request.by in ("blocks", "group"):
+        order = np.argsort([-request.shares[name] for name in names], kind="stable").tolist()
+        splits = without_leaks(sets, splits, order, request.buffer_m)
+    leakage = find_leaks(sets, splits, names, request.buffer_m if distance is None else distance)
+    leakage.equal = _equal_records(opened, splits, names)
+    counts = {name: int((splits == number).sum()) for number, name in enumerate(names)}
+    result = SplitResult(
+        table=target,
+        by=request.by,
+        seed=seed,
+        counts=counts,
+        wanted=request.shares if request.by != "column" else {},
+        left_out=int((splits < 0).sum()),
+        units=made.units,
+        block_size_m=made.block_size_m,
+        buffer_m=request.buffer_m,
+        leakage=leakage,
+        warnings=tuple(_warnings(counts, leakage)),
+    )
+    columns = {"split": text_column(splits, names)}
+    with atomic_output(target, overwrite=True) as file:
+        rewrite_patch_table(opened, file, columns, extra={"split": result.facts()})
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    by: str
+    shares: dict[str, float]
+    seed: int
+    column: str | None
+    stratify: bool
+    block_size_m: float | None
+    buffer_m: float
+
+    def __post_init__(self) -> None:
+        if self.by in ("group", "column") and self.column is None:
+            raise UsageError(f"by {self.by}: no column is named; give --column NAME (column=NAME)")
+        if self.by in ("random", "blocks") and self.column is not None:
+            raise UsageError(f"column: --by {self.by} uses none; give --by group, or leave it out")
+        if self.by != "blocks" and self.block_size_m is not None:
+            raise UsageError(f"block_size_m: --by {self.by} has no blocks; give --by blocks, or leave it out")
+        if self.by in ("random", "column") and self.buffer_m:
+            raise UsageError(
+                f"buffer_m: --by {self.by} leaves no patches out; give --by blocks, or --distance to have near pairs"
+                " told"
+            )
+
+
+class _Made:
+    """The split of each row, as the request wants it."""
+
+    def __init__(self, table: PatchTable, sets: Sequence[PlacedPatches], request: _Request) -> None:
+        self._table = table
+        self._sets = sets
+        self._request = request
+        self.units = 0
+        self.block_size_m: float | None = None
+
+    def assigned(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The splits' names, and of each row the number of its split; -1 for none."""
+        request = self._request
+        if request.by == "column":
+            return self._by_column()
+        names = list(request.shares)
+        shares = [request.shares[name] for name in names]
+        classes = self._classes() if request.stratify else None
+        if request.by == "random":
+            self.units = len(self._table)
+            order = hashed(request.seed, self._source_keys(), self._table.column("number"))
+            return names, assigned_patches(order, shares, classes)
+        units, keys = self._blocks() if request.by == "blocks" else self._groups()
+        self.units = len(keys)
+        if self.units < len(names):
+            what = "blocks" if request.by == "blocks" else f"groups of {request.column!r}"
+            hint = f"a smaller --block-size than {self.block_size_m:g}" if request.by == "blocks" else "another column"
+            raise UsageError(f"{self.units} {what} for {len(names)} splits, each wants one at least; give {hint}")
+        is_placed = units >= 0
+        weights = [np.bincount(units[is_placed], minlength=len(keys)).astype(np.float64)]
+        if classes is not None:
+            sums = [np.bincount(units[is_placed], each[is_placed], len(keys)) for each in np.nan_to_num(classes).T]
+            weights += [each.astype(np.float64) for each in sums]
+        of_units = assigned_units(hashed(request.seed, keys), np.stack(weights, axis=1), shares)
+        return names, np.where(units >= 0, of_units[units], -1)
+
+    def _by_column(self) -> tuple[list[str], NDArray[np.int64]]:
+        codes, names = self._codes()
+        self.units = len(names)
+        if not names:
+            raise UsageError(f"column: {self._request.column!r} is null everywhere; it names no splits")
+        return names, codes
+
+    def _codes(self) -> tuple[NDArray[np.int64], list[str]]:
+        """Of each row the number of its value in ``column``, -1 for null, and the values as text, sorted."""
+        assert self._request.column is not None
+        self._table.check_columns([self._request.column])
+        return self._table.codes(self._request.column)
+
+    def _groups(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        codes, values = self._codes()
+        return codes, np.array([text_key(value) for value in values], np.uint64)
+
+    def _blocks(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Of each row the number of its block, and of each block a key that tells its place alone."""
+        first = self._sets[0].patches
+        if self._request.block_size_m is None:
+            sides = [
+                max(
+                    side * pixel
+                    for side, pixel in zip(each.patches.patch_yx, pixel_metres(each.patches.geobox), strict=True)
+                )
+                for each in self._sets
+            ]
+            self.block_size_m = round(_DEFAULT_BLOCK_PATCHES * max(sides), 3)
+        else:
+            self.block_size_m = self._request.block_size_m
+        crs = first.geobox.crs
+        is_plane = not is_geographic(crs) and all(same_crs(each.patches.geobox.crs, crs) for each in self._sets)
+        x, y = self._plane_centres(crs) if is_plane else self._lonlat_centres()
+        block_y = np.floor(y / self.block_size_m)
+        if not is_plane:
+            # Squares on the ground: a degree east is shorter away from the equator, the same within a row of blocks.
+            latitude = np.clip((block_y + 0.5) * self.block_size_m / METRES_PER_DEGREE, -89.9, 89.9)
+            x = x * np.cos(np.radians(latitude))
+        block_x = np.floor(x / self.block_size_m)
+        places = np.stack([block_y, block_x], axis=1).astype(np.int64)
+        found, units = np.unique(places, axis=0, return_inverse=True)
+        return units.reshape(-1), hashed(0, found[:, 0], found[:, 1])
+
+    def _plane_centres(self, crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The middles of all patches, in metres on the ground from the CRS's origin."""
+        x, y = np.empty(len(self._table)), np.empty(len(self._table))
+        for each in self._sets:
+            height, width = each.patches.patch_yx
+            row, column = np.divmod(each.numbers, each.patches.columns)
+            a, b, c, d, e, f = each.patches.geobox.affine
+            x[each.rows] = a * (column + 0.5) * width + b * (row + 0.5) * height + c
+            y[each.rows] = d * (column + 0.5) * width + e * (row + 0.5) * height + f
+        unit_x, unit_y = ground_units(crs, float(x.mean()), float(y.mean())) if len(x) else (1.0, 1.0)
+        return x * unit_x, y * unit_y
+
+    def _lonlat_centres(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        west, south, east, north = (self._table.column(name) for name in ("west", "south", "east", "north"))
+        east = np.where(east < west, east + 360, east)
+        x, y = (west + east) / 2 * METRES_PER_DEGREE, (south + north) / 2 * METRES_PER_DEGREE
+        if not np.isfinite(x).all():
+            raise UsageError("by blocks: some patches have no place on the ground; give --by random or --by group")
+        return x, y
+
+    def _classes(self) -> NDArray[np.float64] | None:
+        """The class shares of each patch, ``(n, k)``; None without any."""
+        names = [name for name in self._table.names if name.startswith("share_")]
+        return np.stack([self._table.column(name) for name in names], axis=1) if names else None
+
+    def _source_keys(self) -> NDArray[np.uint64]:
+        keys = np.array([text_key(each.source) for each in self._table.sets], np.uint64)
+        return keys[self._table.set_numbers()]
+
+
+def _placed(table: PatchTable) -> list[PlacedPatches]:
+    numbers, owners = table.column("number"), table.set_numbers()
+    found = []
+    for number, patches in enumerate(table.sets):
+        rows = np.flatnonzero(owners == number)
+        found.append(PlacedPatches(patches=patches, numbers=numbers[rows], rows=rows))
+    return found
+
+
+def _shares(shares: Mapping[str, float] | str) -> dict[str, float]:
+    """Split -> share.
+
+    Raises UsageError where they mean nothing or don't add up to 1.
+    """
+    pairs: list[tuple[Any, Any]]
+    if isinstance(shares, str):
+        pairs = [part.partition("=")[::2] for part in shares.split(",")]
+    elif isinstance(shares, Mapping):
+        pairs = list(shares.items())
+    else:
+        raise UsageError(f"shares: found {shares!r}; allowed are shares by name, as train=0.7,test=0.3")
+    found: dict[str, float] = {}
+    for name, text in pairs:
+        name = str(name).strip()
+        try:
+            share = float(text)
+        except (TypeError, ValueError):
+            share = -1.0
+        if not name or name in found or not 0 < share <= 1:
+            raise UsageError(
+                f"shares: found {name}={text}; allowed are names, each once, with numbers above 0 up to 1, as"
+                " train=0.7,test=0.3"
+            )
+        found[name] = share
+    total = sum(found.values())
+    if abs(total - 1) > 1e-6:
+        raise UsageError(
+            f"shares: {', '.join(f'{n}={s:g}' for n, s in found.items())} add up to {total:g}; 1 is wanted"
+        )
+    return found
+
+
+def _metres(name: str, value: float | None, *, least: float = 0.0) -> float | None:
+    if value is None:
+        return None
+    number = checked_number(name, value)
+    if number < least:
+        raise UsageError(f"{name}: found {value!r}; allowed are metres from {least:g} on")
+    return float(number)
+
+
+def _check_target(table: PatchTable, target: Path, *, overwrite: bool) -> None:
+    """Refuse to lose a split that is there, or another file."""
+    is_own = target.resolve() == table.path.resolve()
+    check_output(target, overwrite=overwrite or is_own)
+    if is_own and not overwrite and "split" in table.names and table.codes("split")[1]:
+        raise OutputExistsError(f"{target}: has a split already; --overwrite (overwrite=True) replaces it")
+
+
+def _equal_records(table: PatchTable, splits: NDArray[np.int64], names: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Pairs of splits -> different payloads that both have."""
+    digests = table.digests()
+    _, contents = np.unique(digests, return_inverse=True)
+    contents = contents.reshape(-1)
+    has = np.zeros((int(contents.max(initial=-1)) + 1, len(names)), np.bool_)
+    is_kept = splits >= 0
+    has[contents[is_kept], splits[is_kept]] = True
+    shared = has.astype(np.int64).T @ has.astype(np.int64)
+    return {
+        (names[one], names[other]): int(shared[one, other])
+        for one in range(len(names))
+        for other in range(one + 1, len(names))
+        if shared[one, other]
+    }
+
+
+def _warnings(counts: Mapping[str, int], leakage: Leakage) -> list[str]:
+    found = [f"split {name} has no patches" for name, count in counts.items() if not count]
+    if not leakage.is_clean:
+        pairs = leakage.pairs
+        found.append(
+            f"not clean: {pairs:,} pairs of patches of different splits overlap or are nearer than"
+            f" {leakage.distance_m:g} m; --by blocks with --buffer leaves such patches out"
+        )
+    if leakage.equal:
+        told = ", ".join(f"{'/'.join(pair)} {count:,}" for pair, count in leakage.equal.items())
+        found.append(f"records of equal content are in different splits ({told} contents); constant patches are such")
+    return found

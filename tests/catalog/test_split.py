@@ -1,0 +1,349 @@
+"""``geotfr split``: every patch in one split, shares kept, no leak, the same on any machine."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from catalog.tables import table_of_grid
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle.rasters import ROTATED, write_raster
+from oracle.run import assert_refused, run
+
+import geotfr
+from geotfr.patches.assign import assigned_patches, assigned_units, hashed
+from geotfr.patches.nearness import count_pairs, losers, near_offsets
+
+pytest.importorskip("pyarrow")
+geopandas = pytest.importorskip("geopandas")
+shapely = pytest.importorskip("shapely")
+
+SHARES = "train=0.7,val=0.15,test=0.15"
+
+
+def leaks_of(frame: Any, margin_m: float, distance: float) -> set[frozenset[int]]:
+    """Pairs of patches of different splits whose blocks overlap or are nearer than ``distance``: all pairs tried."""
+    kept = frame[frame["split"].notna()]
+    blocks = kept.geometry.buffer(margin_m, join_style="mitre").to_numpy()
+    splits, numbers = kept["split"].to_numpy(), kept["number"].to_numpy()
+    one, other = np.triu_indices(len(kept), 1)
+    is_other = splits[one] != splits[other]
+    one, other = one[is_other], other[is_other]
+    between = shapely.distance(blocks[one], blocks[other])
+    near = between < max(distance - 1e-9, 1e-9)
+    one, other, between = one[near], other[near], between[near]
+    overlaps = shapely.area(shapely.intersection(blocks[one], blocks[other])) > 1e-6
+    is_leak = overlaps | (between < distance - 1e-9)
+    return {frozenset((int(numbers[a]), int(numbers[b]))) for a, b in zip(one[is_leak], other[is_leak], strict=True)}
+
+
+@pytest.mark.parametrize("by", ["random", "blocks"])
+def test_every_patch_is_in_one_split_or_left_out_and_shares_are_kept(tmp_path: Path, by: str) -> None:
+    table = table_of_grid(tmp_path, 12, 15)
+    options = {"block_size_m": 60} if by == "blocks" else {}
+    result = geotfr.split_patches(table, by=by, shares=SHARES, seed=3, **options)
+    frame = geopandas.read_parquet(table)
+    assert sum(result.counts.values()) + result.left_out == len(frame) == 180
+    assert {name: int((frame["split"] == name).sum()) for name in result.counts} == result.counts
+    # A block has up to 9 patches.
+    allowed = 0 if by == "random" else 9
+    for name, share in result.wanted.items():
+        assert abs(result.counts[name] - share * 180) <= allowed + 1e-9
+
+
+@pytest.mark.parametrize("kernel", [1, 5])
+@pytest.mark.parametrize("buffer", [0, 25])
+def test_blocks_with_a_buffer_leave_no_leak(tmp_path: Path, kernel: int, buffer: float) -> None:
+    table = table_of_grid(tmp_path, 16, 16, kernel=kernel)
+    result = geotfr.split_patches(table, by="blocks", shares="a=0.5,b=0.5", block_size_m=160, buffer_m=buffer)
+    frame = geopandas.read_parquet(table)
+    assert result.leakage.is_clean
+    assert leaks_of(frame, kernel // 2 * 10, buffer) == set()
+    assert 0 < result.left_out < 200 or (kernel == 1 and not buffer and not result.left_out)
+    assert set(frame["split"].dropna()) == {"a", "b"}
+
+
+def test_only_patches_near_another_split_are_left_out(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 8, 8)
+    before = geotfr.split_patches(table, tmp_path / "no.parquet", by="blocks", shares="a=0.6,b=0.4", block_size_m=80)
+    after = geotfr.split_patches(table, by="blocks", shares="a=0.6,b=0.4", block_size_m=80, buffer_m=1)
+    one, other = geopandas.read_parquet(before.table), geopandas.read_parquet(after.table)
+    union = one[one["split"] == "b"].geometry.union_all()
+    for (_, old), (_, new) in zip(one.iterrows(), other.iterrows(), strict=True):
+        is_near = old["split"] == "a" and old["geometry"].distance(union) < 1
+        assert (new["split"] == old["split"]) != is_near
+
+
+@pytest.mark.parametrize(
+    ("kernel", "distance", "transform"),
+    [(1, 0, None), (1, 1, None), (3, 0, None), (5, 30, None), (1, 45, None), (1, 1, ROTATED), (1, 45, ROTATED)],
+)
+def test_the_report_counts_the_pairs_that_a_slow_search_finds(
+    tmp_path: Path, kernel: int, distance: float, transform: Any
+) -> None:
+    options = {} if transform is None else {"transform": transform}
+    table = table_of_grid(tmp_path, 5, 6, kernel=kernel, **options)
+    result = geotfr.split_patches(table, by="random", shares="a=0.5,b=0.3,c=0.2", distance_m=distance)
+    frame = geopandas.read_parquet(table)
+    slow = leaks_of(frame, kernel // 2 * 10, distance * 0.9996 if distance else 0)
+    assert result.leakage.pairs == len(slow)
+    assert result.leakage.is_clean == (not slow)
+    for pair in result.leakage.examples:
+        assert frozenset(each[1] for each in pair) in slow
+
+
+def test_one_seed_gives_one_split_and_another_another(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 6, 6)
+    made = [
+        geopandas.read_parquet(
+            geotfr.split_patches(table, tmp_path / f"{n}.parquet", by="random", shares=SHARES, seed=seed).table
+        )["split"].tolist()
+        for n, seed in enumerate((1, 1, 2))
+    ]
+    assert made[0] == made[1] != made[2]
+
+
+def slow_hash(seed: int, key: int) -> int:
+    """SplitMix64's finisher, twice, in Python's whole numbers."""
+
+    def mixed(state: int) -> int:
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
+        return state ^ (state >> 31)
+
+    golden = 0x9E3779B97F4A7C15
+    return mixed(((mixed((seed + golden) % 2**64) ^ key) + golden) % 2**64)
+
+
+def test_a_seed_gives_the_split_that_it_gave_before() -> None:
+    for seed in (0, 7, 2**63 + 1):
+        assert hashed(seed, np.arange(5)).tolist() == [slow_hash(seed, key) for key in range(5)]
+    # Written down once: what comes later has to agree.
+    assert assigned_patches(hashed(7, np.arange(12)), [0.5, 0.25, 0.25]).tolist() == [
+        2,
+        0,
+        0,
+        0,
+        1,
+        1,
+        2,
+        0,
+        0,
+        1,
+        0,
+        2,
+    ]
+
+
+def test_a_patch_keeps_its_split_when_blocks_elsewhere_are_added(tmp_path: Path) -> None:
+    small, large = table_of_grid(tmp_path, 4, 4, name="small"), table_of_grid(tmp_path, 4, 4, name="large")
+    for table in (small, large):
+        geotfr.split_patches(table, by="blocks", shares="a=0.5,b=0.5", block_size_m=40)
+    one, other = (geopandas.read_parquet(table)["split"].tolist() for table in (small, large))
+    assert one == other
+
+
+def test_groups_stay_together(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 8, 8)
+    result = geotfr.split_patches(table, by="group", column="row", shares="a=0.5,b=0.25,c=0.25")
+    frame = geopandas.read_parquet(table)
+    assert frame.groupby("row")["split"].nunique().tolist() == [1] * 8
+    assert result.counts == {"a": 32, "b": 16, "c": 16}
+    assert result.units == 8
+
+
+def test_a_column_of_the_users_becomes_the_split(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 2, 2)
+    (tmp_path / "mine.csv").write_text("number,fold\n0,train\n1,train\n3,test\n")
+    made = geotfr.make_patch_table(tmp_path / "set-manifest.json", join=tmp_path / "mine.csv", overwrite=True)
+    assert made.table == table
+    result = geotfr.split_patches(table, by="column", column="fold", distance_m=5)
+    assert (result.counts, result.left_out) == ({"test": 1, "train": 2}, 1)
+    # Patch 3 touches both others.
+    assert result.leakage.near == {("test", "train"): 2}
+
+
+def test_splits_have_about_the_same_classes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    classes = (rng.random((60, 60)) < np.linspace(0, 1, 60)).astype("uint8") + 1
+    source = write_raster(tmp_path / "scene.tif", classes, descriptions=("kind",))
+    result = geotfr.export_image(source, tmp_path / "set", patch_dimensions=2, patch_table=True, class_bands="kind")
+    assert result.patch_table is not None
+    geotfr.split_patches(result.patch_table, by="random", shares="a=0.8,b=0.2")
+    frame = geopandas.read_parquet(result.patch_table)
+    means = frame.groupby("split")["share_2"].mean()
+    assert abs(means["a"] - means["b"]) < 0.01
+    geotfr.split_patches(result.patch_table, by="blocks", shares="a=0.8,b=0.2", block_size_m=60, overwrite=True)
+    means = geopandas.read_parquet(result.patch_table).groupby("split")["share_2"].mean()
+    assert abs(means["a"] - means["b"]) < 0.03
+
+
+def test_blocks_are_squares_on_the_ground_where_degrees_are_narrow(tmp_path: Path) -> None:
+    transform = type(ROTATED)(0.01, 0, 10, 0, -0.01, 60.4)
+    pixels = np.arange(80 * 80, dtype="float32").reshape(80, 80)
+    table = table_of_grid(tmp_path, 40, 40, transform=transform, crs="EPSG:4326", pixels=pixels)
+    geotfr.split_patches(table, by="blocks", shares="a=0.5,b=0.5", block_size_m=20_000)
+    frame = geopandas.read_parquet(table)
+    # Along a row the split changes at the edges of blocks alone: 20 km are 0.36 degrees at 60 degrees north.
+    for _, row in frame.groupby("row"):
+        places = row["west"].to_numpy() + 0.01
+        edges = places[1:][row["split"].to_numpy()[1:] != row["split"].to_numpy()[:-1]]
+        assert all(np.diff(edges) > 0.3)
+
+
+def test_patches_of_two_rasters_that_overlap_are_leaks(tmp_path: Path) -> None:
+    from geotfr.pipeline.catalog.leakage import PlacedPatches, find_leaks, without_leaks
+
+    one = geotfr.read_patch_table(table_of_grid(tmp_path, 3, 3, name="one"))
+    shifted = type(ROTATED)(10, 0, 500025, 0, -10, 3999995)
+    other = geotfr.read_patch_table(table_of_grid(tmp_path, 3, 3, name="other", transform=shifted))
+    sets = [
+        PlacedPatches(patches=table.sets[0], numbers=np.arange(9), rows=np.arange(9) + 9 * number)
+        for number, table in enumerate((one, other))
+    ]
+    splits = np.repeat([0, 1], 9)
+    outlines = [geopandas.read_parquet(table.path).geometry for table in (one, other)]
+    found = find_leaks(sets, splits, ["a", "b"], 0)
+    slow = sum(a.intersection(b).area > 1e-6 for a in outlines[0] for b in outlines[1])
+    assert found.overlapping == {("a", "b"): slow}
+    assert not found.near
+    near = find_leaks(sets, splits, ["a", "b"], 12)
+    assert near.pairs == sum(a.distance(b) < 12 * 0.9996 for a in outlines[0] for b in outlines[1])
+    kept = without_leaks(sets, splits, [0, 1], 12)
+    assert (kept[9:] == 1).all()
+    assert find_leaks(sets, kept, ["a", "b"], 12).is_clean
+
+
+def test_rasters_in_two_crs_are_compared_on_the_ground(tmp_path: Path) -> None:
+    from geotfr.pipeline.catalog.leakage import PlacedPatches, find_leaks
+
+    one = geotfr.read_patch_table(table_of_grid(tmp_path, 3, 3, name="one"))
+    frame = geopandas.read_parquet(one.path).to_crs(4326)
+    west, _, _, north = frame.total_bounds
+    degrees = type(ROTATED)(1e-4, 0, west, 0, -1e-4, north)
+    other = geotfr.read_patch_table(table_of_grid(tmp_path, 3, 3, name="o", transform=degrees, crs="EPSG:4326"))
+    sets = [
+        PlacedPatches(patches=table.sets[0], numbers=np.arange(9), rows=np.arange(9) + 9 * number)
+        for number, table in enumerate((one, other))
+    ]
+    found = find_leaks(sets, np.repeat([0, 1], 9), ["a", "b"], 0)
+    theirs = geopandas.read_parquet(other.path).geometry
+    slow = sum(a.intersection(b).area > 1e-14 for a in frame.geometry for b in theirs)
+    assert abs(found.pairs - slow) <= 4
+
+
+def test_equal_records_in_two_splits_are_told(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 2, 2, pixels=np.tile(np.arange(4, dtype="float32").reshape(2, 2), (2, 2)))
+    result = geotfr.split_patches(table, by="random", shares="a=0.5,b=0.5")
+    assert result.leakage.equal == {("a", "b"): 1}
+    assert any("equal content" in warning for warning in result.warnings)
+
+
+def test_the_command_tells_a_split_that_is_not_clean(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 4, 4, kernel=3)
+    done = run("split", table, "--by", "random", "--shares", "a=0.5,b=0.5")
+    assert done.code == 0
+    assert "NOT clean" in done.stdout
+    assert "not clean" in done.stderr
+    told = json.loads(run("split", table, "--by", "random", "--overwrite", "--json").stdout)
+    assert told["leakage"]["clean"] is False
+    assert geotfr.read_patch_table(table).extra["split"]["leakage"]["clean"] is False
+
+
+def test_a_split_is_not_replaced_unasked(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 4, 4)
+    assert run("split", table, "--by", "random").code == 0
+    before = table.read_bytes()
+    assert_refused(run("split", table, "--by", "random"), 14, "has a split already", "--overwrite")
+    assert table.read_bytes() == before
+    assert run("split", table, "--by", "random", "--overwrite").code == 0
+
+
+BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
+    "sum": (("--shares", "train=0.7,test=0.2"), 2, ("add up to 0.9", "1 is wanted")),
+    "no share": (("--shares", "train,test=1"), 2, ("train=", "above 0")),
+    "twice": (("--shares", "a=0.5,a=0.5"), 2, ("each once",)),
+    "few blocks": (("--block-size", "10000"), 2, ("1 blocks for 3 splits", "smaller --block-size")),
+    "no column": (("--by", "group"), 2, ("--column",)),
+    "no such column": (("--by", "group", "--column", "site"), 2, ("no column 'site'",)),
+    "few groups": (("--by", "group", "--column", "shard"), 2, ("1 groups of 'shard' for 3 splits",)),
+    "column": (("--by", "random", "--column", "row"), 2, ("uses none",)),
+    "buffer": (("--by", "random", "--buffer", "5"), 2, ("leaves no patches out",)),
+    "block size": (("--by", "random", "--block-size", "5"), 2, ("has no blocks",)),
+    "negative": (("--buffer", "-1"), 2, ("metres from 0",)),
+    "null": (("--by", "column", "--column", "split"), 2, ("null everywhere",)),
+    "geometry": (("--by", "group", "--column", "geometry"), 2, ("geometry",)),
+}
+
+
+@pytest.mark.parametrize(("options", "code", "words"), BAD.values(), ids=BAD)
+def test_what_means_nothing_is_refused(
+    tmp_path: Path, options: tuple[str, ...], code: int, words: tuple[str, ...]
+) -> None:
+    table = table_of_grid(tmp_path, 4, 4)
+    before = table.read_bytes()
+    assert_refused(run("split", table, *options), code, *words)
+    assert table.read_bytes() == before
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 200), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 2**63))
+def test_patches_are_assigned_by_their_shares(count: int, parts: list[int], seed: int) -> None:
+    shares = [part / sum(parts) for part in parts]
+    splits = assigned_patches(hashed(seed, np.arange(count)), shares)
+    counts = np.bincount(splits, minlength=len(parts))
+    assert counts.sum() == count
+    assert all(abs(n - share * count) < 1 for n, share in zip(counts.tolist(), shares, strict=True))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 2**32))
+def test_units_are_assigned_within_the_largest_unit(sizes: list[int], part: int, seed: int) -> None:
+    shares = [part / 10, 1 - part / 10]
+    weights = np.array(sizes, float)[:, np.newaxis]
+    splits = assigned_units(hashed(seed, np.arange(len(sizes))), weights, shares)
+    for number, share in enumerate(shares):
+        assert abs(weights[splits == number].sum() - share * weights.sum()) <= max(sizes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    st.floats(0, 12),
+    st.integers(0, 1000),
+)
+def test_pairs_of_a_grid_are_those_of_a_slow_search(
+    rows: int, columns: int, patch: tuple[int, int], margin: tuple[int, int], distance: float, seed: int
+) -> None:
+    grid = np.random.default_rng(seed).integers(-1, 3, (rows, columns))
+    boxes = {
+        (r, c): shapely.box(
+            c * patch[1] - margin[1],
+            r * patch[0] - margin[0],
+            (c + 1) * patch[1] + margin[1],
+            (r + 1) * patch[0] + margin[0],
+        )
+        for r in range(rows)
+        for c in range(columns)
+        if grid[r, c] >= 0
+    }
+    slow = {
+        frozenset((one, other))
+        for one, other in combinations(boxes, 2)
+        if grid[one] != grid[other]
+        and (boxes[one].intersection(boxes[other]).area > 0 or boxes[one].distance(boxes[other]) < distance)
+    }
+    offsets = near_offsets(patch, margin, (1.0, 1.0), distance)
+    assert sum(int(pairs.sum()) for _, pairs, _ in count_pairs(grid, offsets, 3)) == len(slow)
+    gone = losers(grid, offsets, 0, np.array([False, True, True]))
+    assert {(int(r), int(c)) for r, c in np.argwhere(gone)} == {
+        place for pair in slow for place in pair if grid[place] == 0
+    }
