@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,15 +16,6 @@ from geotfr.options.ingest import IngestKeywords
 
 EVERYWHERE = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 PAGES = sorted(path for path in DOCS.rglob("*.md") if is_run(path))
-
-
-@pytest.fixture(scope="session")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small scene: scene.tif, classes.tif."""
-    folder = tmp_path_factory.mktemp("scene")
-    script = ROOT / "examples" / "make_scene.py"
-    subprocess.run([sys.executable, script, folder, "--size", "600", "500"], check=True, capture_output=True)
-    return folder
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
