@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help env demo test lint test-interop test-promises notebooks docs fuzz bench clean
+.PHONY: help env demo test lint test-browser test-interop test-promises notebooks docs fuzz bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -54,6 +54,9 @@ bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchma
 
 test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/explanations/reliability.md promises
 	$(BIN)/pytest tests/promises --numprocesses auto --quiet
+
+test-browser: env  ## the page that compares two rasters in a headless Chromium, where there is /usr/bin/chromium
+	$(BIN)/pytest -m slow --quiet tests/preview
 
 fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; SECONDS=600 for longer
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'

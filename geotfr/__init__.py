@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     from geotfr.pipeline.tables.export import ExportTableResult, export_table
     from geotfr.pipeline.tables.ingest import IngestTableResult, ingest_table
     from geotfr.pipeline.tables.sample import SampleResult, sample_points
+    from geotfr.preview.classes import plot_classes
+    from geotfr.preview.figures import write_figure
+    from geotfr.preview.grid import plot_grid
+    from geotfr.preview.histograms import plot_histograms
+    from geotfr.preview.sheet import plot_patches
+    from geotfr.preview.swipe import swipe_page, write_swipe
     from geotfr.rasters.encoded import decode_picture, encode_picture
     from geotfr.records.faults import Fault, ReadReport
     from geotfr.records.index import IndexedRecords
@@ -134,6 +140,10 @@ __all__ = [
     "patch_features",
     "plan_export",
     "plan_ingest",
+    "plot_classes",
+    "plot_grid",
+    "plot_histograms",
+    "plot_patches",
     "predict",
     "read_features",
     "read_manifest",
@@ -146,11 +156,14 @@ __all__ = [
     "stream",
     "stream_binary",
     "stream_csv",
+    "swipe_page",
     "verify",
     "write_examples",
+    "write_figure",
     "write_index",
     "write_mixer",
     "write_sequence_examples",
+    "write_swipe",
 ]
 
 _ROOMS = {
@@ -207,6 +220,15 @@ _ROOMS = {
     "geotfr.records.index": ("IndexedRecords",),
     "geotfr.records.parse.code": ("parsing_code",),
     "geotfr.records.reader": ("FeatureBatch", "read_features", "read_records"),
+    "geotfr.preview.classes": ("plot_classes",),
+    "geotfr.preview.figures": ("write_figure",),
+    "geotfr.preview.grid": ("plot_grid",),
+    "geotfr.preview.histograms": ("plot_histograms",),
+    "geotfr.preview.sheet": ("plot_patches",),
+    "geotfr.preview.swipe": (
+        "swipe_page",
+        "write_swipe",
+    ),
     "geotfr.rasters.encoded": ("decode_picture", "encode_picture"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -34,6 +34,7 @@ COMMANDS = {
     "ingest-table": ("ingest_table", "Turn TFRecords of Examples into a table."),
     "sample": ("sample", "Sample rasters at points, as TFRecord or as a table."),
     "upload-manifest": ("upload_manifest", "Write the JSON for an upload of predictions to Earth Engine."),
+    "preview": ("preview", "Draw grids, patches, classes and histograms; compare two rasters in a page."),
     "inspect": ("inspect", "Tell what TFRecord files hold."),
     "verify": ("verify", "Check TFRecord files: framing, checksums, lengths, counts, digests."),
     "repair": ("repair", "Save the whole records of a damaged file into a new one."),

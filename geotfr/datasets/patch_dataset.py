@@ -14,6 +14,7 @@ from geotfr.datasets.patch_set import find_set
 from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
 from geotfr.datasets.shards import ShardReader
 from geotfr.errors import DamagedError, UsageError
+from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.options import nearest
 from geotfr.options.values import at_least_one, parse_pair_yx
 
@@ -35,6 +36,8 @@ __all__ = ["IMAGE", "PatchDataset", "checked_indices", "kernel_yx_of", "names_of
 
 IMAGE = "image"
 """The key of stacked bands."""
+
+_SHOWN = 12
 
 
 class PatchDataset:
@@ -156,6 +159,27 @@ class PatchDataset:
     def __repr__(self) -> str:
         arrays = ", ".join(f"{key}: {each.dtype.name} {each.shape}" for key, each in self.spec.items())
         return f"PatchDataset({len(self)} patches of {len(self.shards)} shards; {arrays})"
+
+    def _repr_html_(self) -> str:
+        facts = [("patches", f"{len(self):,} in {len(self.shards):,} shard{'s' if len(self.shards) != 1 else ''}")]
+        facts += [(key, f"{each.dtype.name} {each.shape}") for key, each in list(self.spec.items())[:_SHOWN]]
+        if len(self.spec) > _SHOWN:
+            facts.append(("…", f"and {len(self.spec) - _SHOWN} more"))
+        sketch = ""
+        if self.mixer is not None:
+            patch_yx, columns = (self.mixer.patch_xy[1], self.mixer.patch_xy[0]), self.mixer.patches_per_row
+            rows = self.mixer.rows
+            facts += layout_facts(
+                crs=self.mixer.crs, affine=self.mixer.affine, patch_yx=patch_yx, rows=rows, columns=columns
+            )
+            sketch = grid_sketch(
+                shape_yx=self.mixer.geobox.shape_yx,
+                patch_yx=patch_yx,
+                rows=rows,
+                columns=columns,
+                margin_yx=self.margin_yx,
+            )
+        return card("PatchDataset", facts, sketch)
 
     @overload
     def __getitem__(self, index: Index) -> Arrays: ...

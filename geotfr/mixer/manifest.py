@@ -13,6 +13,7 @@ from typing import Any
 
 from geotfr.errors import DamagedError
 from geotfr.grid import GeoBox
+from geotfr.mixer.cards import card, grid_sketch, layout_facts, listed
 from geotfr.mixer.strict_json import read_json
 
 __all__ = [
@@ -116,6 +117,34 @@ class Manifest:
             return self.patches_written
         height, width = (side + 2 * margin for side, margin in zip(self.patch_yx, self.margin_yx, strict=True))
         return self.patches_written * height * width
+
+    def _repr_html_(self) -> str:
+        (height, width), (margin_y, margin_x) = self.geobox.shape_yx, self.margin_yx
+        size = sum(shard.bytes for shard in self.shards)
+        names = listed(source.name for source in self.sources) or "no known raster"
+        facts = [
+            ("raster", f"{width:,} x {height:,} pixels of {names}"),
+            *layout_facts(
+                crs=self.geobox.crs,
+                affine=self.geobox.affine,
+                patch_yx=self.patch_yx,
+                rows=self.rows,
+                columns=self.columns,
+            ),
+            ("margin", f"{margin_x} x {margin_y}"),
+            ("left out", f"{self.left_out_yx[1]} columns and {self.left_out_yx[0]} rows along the edges"),
+            ("written", f"{self.patches_written:,} patches, {len(self.patches_dropped):,} dropped as masked"),
+            ("bands", listed(f"{band.name} ({band.kind})" for band in self.bands)),
+            ("shards", f"{len(self.shards):,}, {size:,} bytes, {self.compressor}"),
+        ]
+        sketch = grid_sketch(
+            shape_yx=self.geobox.shape_yx,
+            patch_yx=self.patch_yx,
+            rows=self.rows,
+            columns=self.columns,
+            margin_yx=self.margin_yx,
+        )
+        return card("manifest", facts, sketch)
 
     def to_text(self) -> str:
         """The manifest's JSON, the same characters for the same content."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import DamagedError
 from geotfr.grid import Affine6, GeoBox
+from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.mixer.java_double import java_double
 from geotfr.mixer.strict_json import parse_json, read_json
 
@@ -91,6 +92,16 @@ class Mixer:
         """The grid that the patches cover, without the edge that they leave out."""
         width, height = self.patch_xy
         return GeoBox(shape_yx=(self.rows * height, self.patches_per_row * width), affine=self.affine, crs=self.crs)
+
+    def _repr_html_(self) -> str:
+        patch_yx = self.patch_xy[1], self.patch_xy[0]
+        facts = layout_facts(
+            crs=self.crs, affine=self.affine, patch_yx=patch_yx, rows=self.rows, columns=self.patches_per_row
+        )
+        sketch = grid_sketch(
+            shape_yx=self.geobox.shape_yx, patch_yx=patch_yx, rows=self.rows, columns=self.patches_per_row
+        )
+        return card("mixer", facts, sketch)
 
     def to_text(self) -> str:
         """The mixer's JSON, character for character as Earth Engine writes it."""

@@ -84,7 +84,7 @@ def find_predictions(
     """
     where = Path(mixer_or_folder)
     paths = [Path(shard) for shard in shards]
-    mixer_path = _only_mixer(where) if where.is_dir() else where
+    mixer_path = grid_file(where) if where.is_dir() else where
     mixer, manifest = _grid_of(mixer_path)
     if where.is_dir() and not paths:
         paths = _only_shards(where, manifest)
@@ -246,7 +246,8 @@ def manifest_beside(mixer_path: Path, mixer: Mixer) -> Manifest | None:
     return None
 
 
-def _only_mixer(folder: Path) -> Path:
+def grid_file(folder: Path) -> Path:
+    """The one mixer of a folder, or the manifest that stands in for it; raises as :func:`find_predictions`."""
     mixers = _grid_files(folder)
     if not mixers:
         raise MissingInputError(f"{folder}: no mixer in this folder; name the mixer's file and the shards instead")

@@ -24,7 +24,13 @@ ROWS = (
     ("preview",),
 )
 RANK = {room: rank for rank, row in enumerate(ROWS) for room in row}
-ONLY_IN = {"rasterio": "rasters", "affine": "rasters", "pyogrio": "vectors", "pyarrow": "vectors"}
+ONLY_IN = {
+    "rasterio": "rasters",
+    "affine": "rasters",
+    "pyogrio": "vectors",
+    "pyarrow": "vectors",
+    "matplotlib": "preview",
+}
 HEAVY = (
     "numpy",
     "pandas",
@@ -39,6 +45,7 @@ HEAVY = (
     "tensorflow",
     "torch",
     "dask",
+    "matplotlib",
 )
 
 

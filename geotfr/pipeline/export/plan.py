@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import LimitError, UsageError
+from geotfr.mixer.cards import card, grid_sketch
 from geotfr.pipeline.export.chunks import CHUNK_BYTES, ChunkRule
 from geotfr.pipeline.sizes import human_bytes
 
@@ -176,6 +177,19 @@ class ExportPlan:
             "memory_bytes": self.memory_bytes,
             "warnings": list(self.warnings),
         }
+
+    def _repr_html_(self) -> str:
+        layout = self.layout
+        facts = [(line[:10].rstrip(), line[10:]) for line in self.to_text().splitlines()]
+        facts += [("warning", warning) for warning in self.warnings]
+        sketch = grid_sketch(
+            shape_yx=layout.geobox.shape_yx,
+            patch_yx=layout.patch_yx,
+            rows=layout.rows,
+            columns=layout.columns,
+            margin_yx=layout.margin_yx,
+        )
+        return card("plan of an export", facts, sketch)
 
     def to_text(self) -> str:
         """The plan for a person, some lines."""

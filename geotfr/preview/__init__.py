@@ -1,0 +1,1 @@
+"""Pictures of grids, patches, classes and values, and pages that compare two rasters."""
