@@ -34,6 +34,8 @@ def commands_page() -> str:
             command = cli.get_command(context, name)
             if command is not None:
                 parts.append(section(name, command, context))
+                for part in command.commands.values() if isinstance(command, click.Group) else ():
+                    parts.append(section(f"{name} {part.name}", part, context))
     codes = (cli.epilog or "").removeprefix("Exit codes: ").rstrip(".")
     parts.append("## Exit codes\n\n| code | meaning |\n| --- | --- |\n" + "".join(code_rows(codes)))
     return "\n".join(parts)

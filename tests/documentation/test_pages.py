@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import click
 import pytest
 from documentation.pages import DOCS, ROOT, is_run, run_page
 from oracle.run import run
@@ -46,12 +47,16 @@ def test_every_command_and_option_stands_in_the_reference(monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(DOCS / "_build"))
     from commands_page import commands_page
 
-    from geotfr_cli.main import COMMANDS
+    from geotfr_cli.main import cli
 
     page = commands_page()
-    for name in COMMANDS:
-        section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
-        options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", run(name, "--help").stdout, flags=re.MULTILINE))
+    names: list[tuple[str, ...]] = []
+    for name in cli.list_commands(click.Context(cli)):
+        command = cli.get_command(click.Context(cli), name)
+        names += [(name, part) for part in command.commands] if isinstance(command, click.Group) else [(name,)]
+    for name in names:
+        section = page.partition(f"## {' '.join(name)}\n")[2].partition("\n## ")[0]
+        options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", run(*name, "--help").stdout, flags=re.MULTILINE))
         assert {"--json", "--quiet"} <= options
         assert not {option for option in options if option not in section}, name
 
