@@ -13,6 +13,7 @@ from geotfr.datasets.normalize import normalizations
 from geotfr.datasets.patch_set import find_set
 from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
 from geotfr.datasets.shards import ShardReader
+from geotfr.datasets.table_rows import TableRows, set_of_table, table_for
 from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.options import nearest
@@ -53,9 +54,9 @@ class PatchDataset:
     Parameters
     ----------
     source
-        A mixer or a manifest (its shards lie beside it), a folder, shards, or a list of a mixer and shards. Names may
-        hold wildcards. Without mixer or manifest nothing tells the patches' shape: give ``patch_dimensions``, or get
-        each feature flat.
+        A mixer, a manifest or a patch table (its shards lie beside it), a folder, shards, or a list of a mixer and
+        shards. Names may hold wildcards. Without any but shards nothing tells the patches' shape: give
+        ``patch_dimensions``, or get each feature flat.
     features
         The features wanted, in this order (a list, or names between commas); None is all.
     stack
@@ -75,6 +76,11 @@ class PatchDataset:
         ``natural`` or ``given``.
     index_folder
         Where indices are kept; by default beside the shards, or in the cache folder where that can't be written to.
+    split, where
+        Only patches of this split of the patch table, and for which this condition on its columns is true, as
+        ``"masked_share < 0.1 and share_3 > 0"``. The table is ``source``, or lies beside it.
+    columns
+        Columns of the patch table that go with each item, under their own names.
 
     Attributes
     ----------
@@ -127,20 +133,33 @@ class PatchDataset:
         shapes: Mapping[str, Sequence[int]] | None = None,
         shard_order: str = "natural",
         index_folder: PathLike | None = None,
+        split: str | None = None,
+        where: str | None = None,
+        columns: str | Sequence[str] = (),
     ) -> None:
-        found = find_set(source, shard_order=shard_order)
+        wanted = names_of(columns) or ()
+        table = table_for(source, split=split, where=where, columns=wanted)
+        found = find_set(source, shard_order=shard_order) if table is None else set_of_table(table)
         _refuse_pixel_records(found)
         self.mixer, self.manifest = found.mixer, found.manifest
         self.shards = found.shards
         self._reader = ShardReader(found.shards, index_folder=index_folder)
         self._patch_yx = patch_yx_of(found, patch_dimensions)
-        self._kept = _kept_patches(found, len(self._reader))
+        kernel_yx = kernel_yx_of(found, kernel_size)
+        if table is None:
+            self._kept = _kept_patches(found, len(self._reader))
+            self.records = np.arange(len(self._reader), dtype=np.int64)
+            self._columns: dict[str, NDArray[Any]] = {}
+        else:
+            rows = TableRows.of(table, self._reader.starts, split=split, where=where, columns=wanted)
+            self.records, self._kept, self._columns = rows.records, rows.numbers, rows.columns
+            self._patch_yx, kernel_yx = table.sets[0].patch_yx, table.sets[0].kernel_yx
         self.features = feature_shapes(
             self._reader.first(),
             found,
             names=names_of(features),
             patch_yx=self._patch_yx,
-            kernel_yx=kernel_yx_of(found, kernel_size),
+            kernel_yx=kernel_yx,
             shapes=shapes or {},
         )
         self._reader.only(tuple(self.features))
@@ -151,7 +170,6 @@ class PatchDataset:
         if with_place and self._places is None:
             raise UsageError("with_place: there is no mixer that tells where patches lie; name it before the shards")
         self.spec = self._spec()
-        self.records = np.arange(len(self._reader), dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -271,6 +289,10 @@ class PatchDataset:
                 if key in made:
                     raise UsageError(f"with_place: {key!r} is a feature too; leave one of them out")
                 made[key] = each
+        for key, column in self._columns.items():
+            if key in made:
+                raise UsageError(f"columns: {key!r} is a feature or a place too; leave one of them out")
+            made[key] = ArraySpec(dtype=column.dtype, shape=())
         return made
 
     def _dtype(self, shape: FeatureShape) -> np.dtype[Any]:
@@ -285,7 +307,7 @@ class PatchDataset:
         out = {
             key: np.empty((len(indices), *each.shape), each.dtype)
             for key, each in self.spec.items()
-            if not (self._with_place and key in PLACE_SPECS)
+            if not (self._with_place and key in PLACE_SPECS) and key not in self._columns
         }
         targets: dict[FeatureShape, NDArray[Any]] = {}
         channel = 0
@@ -302,6 +324,7 @@ class PatchDataset:
                 self._normal[shape.name].apply(target)
         if self._with_place and self._places is not None:
             out.update(self._places.arrays(self.numbers[indices]))
+        out.update({key: column[self.records[indices]] for key, column in self._columns.items()})
         return out
 
 

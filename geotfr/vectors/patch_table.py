@@ -79,6 +79,11 @@ class PatchSet:
     shards: tuple[tuple[str, int, str], ...]
     fills: Mapping[str, float]
 
+    @property
+    def kernel_yx(self) -> tuple[int, int]:
+        """(rows, columns) of a kernel with these margins."""
+        return max(2 * self.margin_yx[0], 1), max(2 * self.margin_yx[1], 1)
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import DamagedError, MissingInputError, UsageError
-from geotfr.mixer.patch_tables import is_patch_table
+from geotfr.errors import DamagedError, UsageError
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.vectors.patch_table import read_patch_table
+from geotfr.vectors.table_beside import table_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
@@ -86,7 +85,7 @@ def chosen_patches(
     DamagedError
         The shards are not those that the table knows.
     """
-    path = _table_path(source)
+    path = table_of(source)
     if path is None:
         if split is not None or where is not None:
             raise UsageError("split and where ask a patch table, and there is none; make it with 'geotfr table'")
@@ -113,22 +112,3 @@ def chosen_patches(
             )
         )
     return found, table
-
-
-def _table_path(source: PathLike | Sequence[PathLike]) -> Path | None:
-    """The patch table that is meant: the one named, or the one beside a manifest or in a folder."""
-    given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    if len(given) != 1:
-        return None
-    path = Path(given[0])
-    if path.suffix in (".parquet", ".geoparquet"):
-        if not path.is_file():
-            raise MissingInputError(f"{path}: no such file; 'geotfr table' makes a patch table")
-        return path
-    if path.is_dir():
-        tables = [each for each in sorted(path.glob("*patches.parquet")) if is_patch_table(each)]
-        return tables[0] if len(tables) == 1 else None
-    if path.name.endswith("manifest.json"):
-        beside = path.with_name(path.name.removesuffix("manifest.json") + "patches.parquet")
-        return beside if is_patch_table(beside) else None
-    return None

@@ -13,7 +13,6 @@ from geotfr.datasets.patch_set import PatchSet, find_set
 from geotfr.errors import DamagedError, UsageError
 from geotfr.grid import GeoBox
 from geotfr.integrity.files import is_sequence_file
-from geotfr.mixer.names import plain_name
 from geotfr.options.values import at_least_one, parse_pair_yx
 from geotfr.records.batches import BatchDecoder
 from geotfr.records.digests import DIGEST_BYTES, payload_digests
@@ -22,6 +21,7 @@ from geotfr.records.framing import RecordBlocks
 from geotfr.records.places import ShardContent
 from geotfr.records.reader import DECODED_BYTES
 from geotfr.records.stream import open_stream
+from geotfr.vectors.table_beside import shards_beside
 
 if TYPE_CHECKING:
     import os
@@ -119,24 +119,13 @@ class SetReader:
             A shard is missing, or of another size than the table knows.
         """
         patches = table.sets[number]
-        shards = []
-        for name, size, _ in patches.shards:
-            path = table.path.parent / plain_name(name, where=table.path)
-            found = path.stat().st_size if path.is_file() else None
-            if found != size:
-                told = "is missing" if found is None else f"has {found:,} bytes, the table knows {size:,}"
-                raise DamagedError(
-                    f"{path}: the shard {told}; fetch the set again, or make the table again with 'geotfr table"
-                    " --overwrite'"
-                )
-            shards.append(path)
+        shards = shards_beside(table, number)
         reader = object.__new__(SetReader)
-        margin_y, margin_x = patches.margin_yx
         reader._begin(
             PatchSet(shards=tuple(shards)),
             geobox=patches.geobox,
             patch_yx=patches.patch_yx,
-            kernel_yx=(max(2 * margin_y, 1), max(2 * margin_x, 1)),
+            kernel_yx=patches.kernel_yx,
             shape_yx=(patches.rows, patches.columns),
         )
         return reader

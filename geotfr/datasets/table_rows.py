@@ -1,0 +1,139 @@
+"""What a patch table tells a data set: which records are meant, their patches, and columns that go with them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.datasets.patch_set import PatchSet
+from geotfr.errors import UsageError
+from geotfr.mixer import Mixer, is_manifest, read_manifest
+from geotfr.vectors.patch_table import read_patch_table
+from geotfr.vectors.table_beside import is_table_name, shards_beside, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from geotfr.vectors.patch_table import PatchTable
+
+    PathLike = str | os.PathLike[str]
+
+__all__ = ["TableRows", "set_of_table", "table_for"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """The rows of a table, by record.
+
+    Attributes
+    ----------
+    records
+        ``(n,) int64``: the records that are wanted, numbered through all shards, in the table's order.
+    numbers
+        ``(records of the set,) int64``: the patch of each record in its grid; -1 where the table doesn't know.
+    columns
+        Column -> ``(records of the set,)``: numbers, or texts as ``str_``.
+    """
+
+    records: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    columns: dict[str, NDArray[Any]]
+
+    @staticmethod
+    def of(
+        table: PatchTable,
+        starts: NDArray[np.int64],
+        *,
+        split: str | None,
+        where: str | None,
+        columns: Sequence[str],
+    ) -> TableRows:
+        """The rows of a split for which a condition is true, where shard s begins with record ``starts[s]``.
+
+        Raises
+        ------
+        UsageError
+            A split, condition or column that isn't there, or no row is left.
+        """
+        table.check_columns(columns)
+        wanted = table.selected(split=split, where=where)
+        if not wanted.any():
+            raise UsageError(f"{table.path}: no patch is of split={split!r}, where={where!r}")
+        if (table.column("records") != 1).any():
+            raise UsageError(f"{table.path}: a record is a pixel here, not a patch; read it with geotfr.stream")
+        names = list(dict.fromkeys(name for patches in table.sets for name, _, _ in patches.shards))
+        codes, texts = table.codes("shard")
+        shard = np.array([names.index(text) for text in texts], np.int64)[codes]
+        records = starts[shard] + table.column("record")
+        by_record = {name: _by_record(table.column(name), records, int(starts[-1])) for name in columns}
+        numbers = np.full(int(starts[-1]), -1, np.int64)
+        numbers[records] = table.column("number")
+        return TableRows(records=records[wanted], numbers=numbers, columns=by_record)
+
+
+def table_for(
+    source: PathLike | Sequence[PathLike], *, split: str | None, where: str | None, columns: Sequence[str]
+) -> PatchTable | None:
+    """The patch table that a data set needs: the one it is made of, or that the other arguments ask; None else.
+
+    Raises
+    ------
+    UsageError
+        They ask one, and there is none.
+    """
+    is_asked = split is not None or where is not None or bool(columns)
+    if not is_asked and not (isinstance(source, str | os.PathLike) and is_table_name(source)):
+        return None
+    path = table_of(source)
+    if path is None:
+        raise UsageError(
+            "where, split and columns ask a patch table, and none is named or lies beside the set; 'geotfr table' makes"
+            " it"
+        )
+    return read_patch_table(path)
+
+
+def set_of_table(table: PatchTable) -> PatchSet:
+    """The shards of a table, with the grid where it has one, and the manifest where one lies beside it.
+
+    Raises
+    ------
+    UsageError
+        Patches of several sizes.
+    DamagedError
+        The shards are not those that the table knows.
+    """
+    if len({(patches.patch_yx, patches.margin_yx) for patches in table.sets}) > 1:
+        raise UsageError(f"{table.path}: patches of several sizes in one table; make a data set of each raster's set")
+    manifest_path = table.path.with_name(table.path.name.removesuffix("patches.parquet") + "manifest.json")
+    mixer = None
+    if len(table.sets) == 1:
+        patches = table.sets[0]
+        mixer = Mixer(
+            crs=patches.geobox.crs,
+            affine=patches.geobox.affine,
+            patch_xy=(patches.patch_yx[1], patches.patch_yx[0]),
+            patches_per_row=patches.columns,
+            total_patches=patches.rows * patches.columns,
+        )
+    return PatchSet(
+        shards=tuple(shards_beside(table)),
+        mixer=mixer,
+        manifest=read_manifest(manifest_path) if is_manifest(manifest_path) else None,
+    )
+
+
+def _by_record(values: NDArray[Any], records: NDArray[np.int64], count: int) -> NDArray[Any]:
+    """A column, by record; text as ``str_``, empty for null."""
+    if values.dtype.kind == "O":
+        is_text = all(value is None or isinstance(value, str) for value in values)
+        if is_text:
+            values = np.array(["" if value is None else value for value in values], np.str_)
+    whole = np.zeros(count, values.dtype)
+    whole[records] = values
+    return whole
