@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from geotfr.datasets.stream import Stream, stream, stream_binary, stream_csv
     from geotfr.errors import (
         DamagedError,
+        EngineLostError,
         GeotfrError,
         InputError,
         LimitError,
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DamagedError",
+    "EngineLostError",
     "ExportPlan",
     "ExportResult",
     "ExportTableResult",
@@ -169,6 +171,7 @@ __all__ = [
 _ROOMS = {
     "geotfr.errors": (
         "DamagedError",
+        "EngineLostError",
         "GeotfrError",
         "InputError",
         "LimitError",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "DamagedError",
+    "EngineLostError",
     "GeotfrError",
     "InputError",
     "LimitError",
@@ -89,5 +90,11 @@ class OutputExistsError(OutputError, FileExistsError):
 
 class WorkerLostError(GeotfrError, RuntimeError):
     """A worker process that ended before its work was done."""
+
+    exit_code = 15
+
+
+class EngineLostError(GeotfrError, ConnectionError):
+    """What runs the work is gone: a cluster's scheduler, or workers that die again and again; it can be resumed."""
 
     exit_code = 15

@@ -52,6 +52,7 @@ class Settings:
     """What the whole process needs to know of the command line."""
 
     debug: bool = False
+    args: tuple[str, ...] = ()
 
 
 class Terminated(BaseException):
@@ -103,7 +104,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 2 usage, 3 done with losses, 10 input missing or unsupported, 11 locked, 12 input"
-    " damaged, 13 over a limit, 14 cannot write, 130 interrupted, 143 terminated.",
+    " damaged, 13 over a limit, 14 cannot write, 15 engine lost, 130 interrupted, 143 terminated.",
 )
 @click.option(
     "--version",
@@ -119,7 +120,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: results on stdout, one line on stderr for what went wrong."""
-    settings = Settings()
+    settings = Settings(args=tuple(sys.argv[1:] if args is None else args))
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = cli.main(

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from geotfr_cli.main import set_debug
+from geotfr_cli.main import Settings, set_debug
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "LOSSES",
     "allow_driver_option",
     "allow_network_option",
     "common_options",
+    "executor_options",
     "memory_limit_option",
     "overwrite_option",
     "show",
     "shows_progress",
+    "telling_how_to_resume",
     "warn",
     "workers_option",
 ]
@@ -48,7 +52,9 @@ def common_options(function: F) -> F:
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist.")
 workers_option = click.option(
-    "--workers", type=click.IntRange(1, 1024), help="Threads. The bytes don't depend on it.  [default: cores, up to 4]"
+    "--workers",
+    type=click.IntRange(1, 1024),
+    help="Threads or processes. The bytes don't depend on it.  [default: cores, up to 4]",
 )
 allow_driver_option = click.option(
     "--allow-driver",
@@ -62,6 +68,37 @@ allow_network_option = click.option(
     is_flag=True,
     help="Fetch rasters that are https:// or http:// addresses. Without it no network is used.",
 )
+
+
+def executor_options(function: F) -> F:
+    """``--executor`` and ``--scheduler``: who does the work of ``--workers``."""
+    for option in (
+        click.option("--scheduler", metavar="ADDRESS", help="A dask scheduler, as tcp://host:8786; implies dask."),
+        click.option(
+            "--executor",
+            type=click.Choice(["serial", "threads", "processes", "dask"]),
+            help="Who works: threads, processes, or dask workers (extra dask). The bytes don't depend on it."
+            "  [default: threads]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@contextlib.contextmanager
+def telling_how_to_resume(ctx: click.Context) -> Iterator[None]:
+    """Add the command that continues to the error of a run whose engine is lost."""
+    from geotfr.errors import EngineLostError
+
+    try:
+        yield
+    except EngineLostError as error:
+        command = ["geotfr", *ctx.ensure_object(Settings).args]
+        if "--resume" not in command:
+            command.append("--resume")
+        raise EngineLostError(f"{error}; continue with: {shlex.join(command)}") from error
+
+
 memory_limit_option = click.option(
     "--memory-limit", metavar="SIZE", help="Resident memory that the run may take, as 500MiB.  [default: what is fast]"
 )

@@ -6,19 +6,23 @@ import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import staging_stem
 from geotfr.storage.output_error import output_error
 from geotfr.storage.output_set import set_output
 
-__all__ = ["StagedFile", "StagedPart", "find_parts", "part_name"]
+__all__ = ["PartKind", "StagedFile", "StagedPart", "find_parts", "part_name", "remove_parts"]
 
 
-def part_name(number: int, total: int) -> str:
+PartKind = Literal["part", "task"]
+"""Parts are a user's, tasks an executor's of one run; they don't get into each other's way."""
+
+
+def part_name(number: int, total: int, kind: PartKind = "part") -> str:
     """What a part is called in its lock, journal and temporary names."""
-    return f"part-{number}-of-{total}"
+    return f"{kind}-{number}-of-{total}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,16 @@ class StagedPart:
             self._path.unlink(missing_ok=True)
 
 
-def find_parts(folder: Path, name: str) -> list[tuple[int, int]]:
+def remove_parts(folder: Path, name: str, kind: PartKind) -> None:
+    """Remove all that parts of the set ``name`` left in ``folder``; who calls holds the set's lock."""
+    stem = staging_stem(set_output(folder, name))
+    with contextlib.suppress(OSError):
+        for entry in folder.iterdir():
+            if entry.name.startswith(f"{stem}.{kind}-"):
+                entry.unlink(missing_ok=True)
+
+
+def find_parts(folder: Path, name: str, kind: PartKind = "part") -> list[tuple[int, int]]:
     """(number, total) of each part of the set ``name`` that left a journal in ``folder``, in order.
 
     Raises
@@ -89,7 +102,7 @@ def find_parts(folder: Path, name: str) -> list[tuple[int, int]]:
         The folder can't be read.
     """
     stem = staging_stem(set_output(folder, name))
-    pattern = re.compile(re.escape(stem) + r"\.part-(\d{1,9})-of-(\d{1,9})-journal")
+    pattern = re.compile(re.escape(f"{stem}.{kind}") + r"-(\d{1,9})-of-(\d{1,9})-journal")
     try:
         found = (pattern.fullmatch(entry.name) for entry in folder.iterdir())
         return sorted((int(each[1]), int(each[2])) for each in found if each)

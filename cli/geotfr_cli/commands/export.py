@@ -11,16 +11,19 @@ from geotfr_cli.options import (
     allow_driver_option,
     allow_network_option,
     common_options,
+    executor_options,
     json_option,
     memory_limit_option,
     overwrite_option,
     show,
     shows_progress,
+    telling_how_to_resume,
     warn,
     workers_option,
 )
 
 if TYPE_CHECKING:
+    from geotfr.pipeline.executors.choose import ExecutorKind
     from geotfr.pipeline.export.parts import PartResult
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult
@@ -152,6 +155,7 @@ if TYPE_CHECKING:
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
+@executor_options
 @memory_limit_option
 @overwrite_option
 @common_options
@@ -167,6 +171,8 @@ def command(
     overwrite: bool,
     resume: bool,
     fast_resume: bool,
+    executor: ExecutorKind | None,
+    scheduler: str | None,
     split: str | None,
     on_read_error: str,
     patch_table: bool,
@@ -208,12 +214,22 @@ def command(
     }
     result: ExportResult | PartResult
     if split is None:
-        result = export_image(
-            sources, prefix, fast_resume=fast_resume, patch_table=patch_table, class_bands=class_bands, **options
-        )
+        with telling_how_to_resume(click.get_current_context()):
+            result = export_image(
+                sources,
+                prefix,
+                fast_resume=fast_resume,
+                patch_table=patch_table,
+                class_bands=class_bands,
+                executor=executor,
+                scheduler=scheduler,
+                **options,
+            )
     else:
         from geotfr.pipeline.export.parts import export_part
 
+        if executor not in (None, "serial", "threads") or scheduler:
+            raise click.UsageError("--split: a part is run by threads; start the parts side by side instead")
         if patch_table:
             raise click.UsageError("--patch-table: a part has no table; run 'geotfr table' when the set is finalized")
         options["resume"] = resume or fast_resume

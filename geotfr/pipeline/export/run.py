@@ -14,9 +14,10 @@ from geotfr._version import __version__
 from geotfr.errors import UsageError
 from geotfr.mixer import BandInfo, Manifest, SetNames, ShardInfo, SourceInfo
 from geotfr.mixer.patch_tables import is_patch_table
-from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
+from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.pipeline.catalog.collect import TableRequest
 from geotfr.pipeline.catalog.exported import fills_of, write_table_of
+from geotfr.pipeline.executors.choose import checked_executor
 from geotfr.pipeline.export.encode import slots_of
 from geotfr.pipeline.export.identity import source_identities
 from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warnings
@@ -33,11 +34,13 @@ from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from geotfr.options import Size
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
     from geotfr.patches.rows import PatchRows
+    from geotfr.pipeline.executors.choose import ExecutorKind
     from geotfr.pipeline.export.chunks import Slots
     from geotfr.pipeline.export.encode import Encoded, Unit
     from geotfr.pipeline.export.plan import ExportPlan
@@ -164,6 +167,8 @@ def export_image(
     patch_table: bool = False,
     class_bands: str | Sequence[str] = (),
     workers: int | None = None,
+    executor: ExecutorKind | Executor | None = None,
+    scheduler: str | None = None,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
     on_plan: Callable[[ExportPlan], None] | None = None,
@@ -200,7 +205,14 @@ def export_image(
     class_bands
         Bands whose values are classes: the table gets the share of each class.
     workers
-        Threads; by default as many as there are cores, up to 4. The bytes don't depend on it.
+        Threads, or processes; by default as many as there are cores, up to 4. The bytes don't depend on it.
+    executor
+        ``threads`` (default); ``serial``, as one worker; ``processes`` of this machine; ``dask`` (extra ``dask``): the
+        cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; or any
+        ``concurrent.futures.Executor`` whose workers see sources and output. All but the first two stage parts in the
+        output folder. The bytes don't depend on it.
+    scheduler
+        Address of a dask scheduler.
     memory_limit
         Resident memory that the run may take, in bytes or as ``"500MiB"``.
     progress
@@ -284,6 +296,8 @@ def export_image(
         A record passes 2 GiB, or the memory needed passes ``memory_limit``.
     OutputError
         The output can't be written or can't fit, or exists and ``overwrite`` is False.
+    EngineLostError
+        The executor is gone, or its workers die again and again; what is finished is kept for ``resume``.
 
     Notes
     -----
@@ -292,14 +306,34 @@ def export_image(
     started = time.perf_counter()
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
+    engine = checked_executor(executor, scheduler)
+    table = TableRequest.checked(patch_table=patch_table, class_bands=class_bands)
+    if engine not in ("serial", "threads"):
+        if table is not None:
+            raise UsageError("patch_table: other processes make none; use the executor threads, or make_patch_table")
+        # It builds upon this module.
+        from geotfr.pipeline.export.distribute import Distributed
+
+        return Distributed(
+            executor=engine,
+            scheduler=scheduler,
+            workers=threads,
+            memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
+        ).export(
+            sources,
+            os.fspath(prefix),
+            checked,
+            on_read_error=on_read_error,
+            overwrite=overwrite,
+            resume=resume or fast_resume,
+            progress=progress,
+            on_plan=on_plan,
+            started=started,
+        )
+    threads = 1 if engine == "serial" else threads
     with open_rasters(sources, checked, threads) as source:
         prepared = Prepared(
-            source,
-            checked,
-            workers=threads,
-            memory_limit=memory_limit,
-            on_read_error=on_read_error,
-            table=TableRequest.checked(patch_table=patch_table, class_bands=class_bands),
+            source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error, table=table
         )
         if on_plan is not None:
             on_plan(prepared.plan)

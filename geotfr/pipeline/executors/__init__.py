@@ -1,0 +1,1 @@
+"""Engines that run tasks in other processes, on this machine or on a cluster."""

@@ -1,0 +1,123 @@
+"""Tasks on dask.distributed: a scheduler that is running, or a cluster of this machine for the time of the run."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import uuid
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from geotfr.errors import EngineLostError, GeotfrError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from geotfr.pipeline.executors.tasks import Pending
+
+__all__ = ["DaskEngine", "dask_engine"]
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 10
+# A task that raises isn't run again: only its worker's end is no fault of its own.
+_RETRIES = 0
+
+
+class DaskEngine:
+    """The workers of ``client``'s scheduler; it moves the tasks of a worker that dies to others."""
+
+    name = "dask"
+
+    def __init__(self, client: Any, width: int) -> None:
+        self.width = width
+        self._client = client
+        self._run = uuid.uuid4().hex[:12]
+        self._submitted = 0
+
+    def submit(self, fn: Callable[[int], T], number: int, /) -> Pending[T]:
+        """See :class:`geotfr.pipeline.executors.tasks.Engine`."""
+        self._submitted += 1
+        key = f"geotfr-{self._run}-{number}-{self._submitted}"
+        # Parts that come first are committed first.
+        found: Pending[T] = self._client.submit(fn, number, key=key, pure=False, retries=_RETRIES, priority=-number)
+        return found
+
+    def lost_worker(self, error: BaseException) -> bool:
+        """Dask gives a task up when several workers died with it."""
+        return isinstance(error, _distributed().KilledWorker)
+
+    def lost_engine(self, error: BaseException) -> bool:
+        """Tasks are cancelled when the connection to the scheduler is lost."""
+        if isinstance(error, CancelledError | _distributed().comm.CommClosedError):
+            return True
+        # A client that gave its scheduler up says so with errors of several kinds.
+        return self._client.status not in ("running", "connecting") and not isinstance(error, GeotfrError)
+
+    def renew(self) -> None:
+        """Dask's nannies replace workers themselves."""
+
+
+@contextlib.contextmanager
+def dask_engine(address: str | None, workers: int) -> Iterator[DaskEngine]:
+    """The scheduler at ``address``; without one, a cluster of ``workers`` processes, closed at the end.
+
+    Raises
+    ------
+    UsageError
+        The extra isn't installed.
+    EngineLostError
+        The scheduler can't be reached, or has no worker.
+    """
+    distributed = _distributed()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet_logs())
+        if address is None:
+            cluster = stack.enter_context(
+                distributed.LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
+            )
+            client = stack.enter_context(distributed.Client(cluster))
+            yield DaskEngine(client, workers)
+            return
+        try:
+            client = stack.enter_context(distributed.Client(address, timeout=_CONNECT_SECONDS))
+            width = sum(client.nthreads().values())
+        except (OSError, TimeoutError, ValueError) as error:
+            raise EngineLostError(
+                f"the dask scheduler at {address!r} can't be reached: {' '.join(str(error).split())}; start one with"
+                " 'dask scheduler', or leave --scheduler out for a cluster of this machine"
+            ) from error
+        if not width:
+            raise EngineLostError(
+                f"the dask scheduler at {address!r} has no worker; start some with 'dask worker {address}'"
+            )
+        yield DaskEngine(client, width)
+
+
+@contextlib.contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Keep distributed from telling of lost connections at length: an error tells it in one line."""
+    names = ["distributed", *(name for name in logging.root.manager.loggerDict if name.startswith("distributed."))]
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _distributed() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError as error:
+        raise UsageError("executor dask: the package distributed is missing; pip install 'geotfr[dask]'") from error

@@ -1,0 +1,110 @@
+"""Tasks in processes of this machine, replaced when one is killed."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
+
+__all__ = ["GivenExecutor", "ProcessEngine"]
+
+T = TypeVar("T")
+
+
+class ProcessEngine:
+    """``width`` processes, started afresh (none is forked: threads may hold locks)."""
+
+    name = "processes"
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._start()
+
+    def _start(self) -> None:
+        context = get_context("spawn")
+        self._processes: list[SpawnProcess] = []
+        self._pool: Executor = ProcessPoolExecutor(
+            self.width,
+            mp_context=cast("BaseContext", _Recording(context, self._processes)),
+            initializer=_ignore_interrupt,
+        )
+
+    def submit(self, fn: Callable[[int], T], number: int, /) -> Future[T]:
+        """See :class:`geotfr.pipeline.executors.tasks.Engine`."""
+        return self._pool.submit(fn, number)
+
+    def lost_worker(self, error: BaseException) -> bool:
+        """A pool breaks when one of its processes dies."""
+        return isinstance(error, BrokenProcessPool)
+
+    def lost_engine(self, error: BaseException) -> bool:
+        """Processes can always be started again."""
+        del error
+        return False
+
+    def renew(self) -> None:
+        """Start other processes."""
+        self.close()
+        self._start()
+
+    def close(self) -> None:
+        """End the processes, whatever they do: what they left half is made again or removed."""
+        for process in self._processes:
+            process.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for process in self._processes:
+            process.join()
+
+
+class _Recording:
+    """A spawning context that notes the processes it makes, so that they can be ended at once."""
+
+    def __init__(self, context: SpawnContext, made: list[SpawnProcess]) -> None:
+        self._context = context
+        self._made = made
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._context, name)
+
+    def Process(self, *args: Any, **more: Any) -> SpawnProcess:  # noqa: N802  (multiprocessing's name)
+        process = self._context.Process(*args, **more)
+        self._made.append(process)
+        return process
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C reaches the whole group of processes; the parent ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class GivenExecutor:
+    """An executor of the caller's, left open; what it can't do any more is the end."""
+
+    def __init__(self, executor: Executor, width: int) -> None:
+        self.name = type(executor).__name__
+        self.width = width
+        self._executor = executor
+
+    def submit(self, fn: Callable[[int], T], number: int, /) -> Future[T]:
+        """See :class:`geotfr.pipeline.executors.tasks.Engine`."""
+        return self._executor.submit(fn, number)
+
+    def lost_worker(self, error: BaseException) -> bool:
+        """Workers of another's executor can't be replaced."""
+        del error
+        return False
+
+    def lost_engine(self, error: BaseException) -> bool:
+        """Executors say by these that they are broken or cancelled."""
+        from concurrent.futures import BrokenExecutor, CancelledError
+
+        return isinstance(error, BrokenExecutor | CancelledError)
+
+    def renew(self) -> None:
+        """Nothing to replace."""

@@ -1,0 +1,293 @@
+"""An export whose parts other processes make: each task stages one part, the parent makes the set of them.
+
+A task is a number: what it needs to know goes to each worker once with it, and what comes back are counts. The parts
+lie in the output folder, which all workers see. How many there are follows from the plan alone, so a run that was
+stopped can be continued with another executor or number of workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from geotfr.errors import EngineLostError, LockedError, UsageError
+from geotfr.mixer import SetNames
+from geotfr.pipeline.executors.choose import opened_engine
+from geotfr.pipeline.executors.tasks import run_tasks
+from geotfr.pipeline.export.finalize import pack_parts
+from geotfr.pipeline.export.parts import PartResult, split_part, stage_part
+from geotfr.pipeline.export.plan import PROCESS_BYTES
+from geotfr.pipeline.export.prepare import Prepared, open_rasters
+from geotfr.pipeline.export.run import ExportJob, ExportResult
+from geotfr.pipeline.export.split import MOST_PARTS
+from geotfr.pipeline.progress import progress_bar
+from geotfr.pipeline.set_files import belongs_to
+from geotfr.storage import OutputSet
+from geotfr.storage.output_set import set_output
+from geotfr.storage.staged import StagedPart, find_parts, part_name, remove_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Executor
+
+    from geotfr.options import ExportOptions
+    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.export.plan import ExportPlan
+    from geotfr.pipeline.progress import Progress
+
+__all__ = ["Distributed", "PartTask", "task_count"]
+
+_TASK_BYTES = 64 * 2**20
+_MOST_SMALL_TASKS = 512
+_SHARDS_A_TASK = 8
+# A worker that is being killed holds its locks for some time yet.
+_WAITS_SECONDS = (0.1, 0.3, 1, 3, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartTask:
+    """Stages a part of an export by its number; can be pickled, and run anywhere that sees sources and output.
+
+    Attributes
+    ----------
+    sources
+        Paths.
+    prefix
+        Folder and beginning of the names.
+    options
+        What decides the bytes.
+    total
+        How many parts there are.
+    on_read_error, memory_bytes
+        As for the whole run; memory of one worker.
+    """
+
+    sources: tuple[str, ...]
+    prefix: str
+    options: ExportOptions
+    total: int
+    on_read_error: str
+    memory_bytes: int | None
+
+    def __call__(self, number: int) -> PartResult:
+        """Stage part ``number``; what an earlier attempt finished of it is kept."""
+        started = time.perf_counter()
+        with open_rasters(list(self.sources), self.options, 1) as source:
+            prepared = Prepared(
+                source,
+                self.options,
+                workers=1,
+                memory_limit=self.memory_bytes,
+                on_read_error=self.on_read_error,
+            )
+            part = split_part(prepared, number, self.total)
+            for wait in (*_WAITS_SECONDS, None):
+                try:
+                    return stage_part(
+                        prepared,
+                        self.prefix,
+                        part,
+                        name=part_name(number, self.total, "task"),
+                        shares_set=False,
+                        # Whether a set may be replaced was asked before.
+                        overwrite=True,
+                        resume=True,
+                        progress=False,
+                        started=started,
+                    )
+                except LockedError:
+                    if wait is None:
+                        raise
+                    time.sleep(wait)
+        raise AssertionError("not reached")
+
+
+def task_count(plan: ExportPlan) -> int:
+    """How many parts an executor's run has: from the plan alone, not from workers or memory.
+
+    Whole shards where there are many, else pieces of about 64 MiB, that cost little beside what they need to begin.
+    """
+    if plan.shard_count >= _MOST_SMALL_TASKS * _SHARDS_A_TASK:
+        return min(plan.shard_count // _SHARDS_A_TASK, MOST_PARTS)
+    return min(max(math.ceil(plan.total_bytes / _TASK_BYTES), 1), _MOST_SMALL_TASKS, plan.layout.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distributed:
+    """How a distributed export runs.
+
+    Attributes
+    ----------
+    executor, scheduler
+        Who runs the parts.
+    workers
+        Processes at once, where the run starts them.
+    memory_limit
+        Bytes for all workers and this process together.
+    """
+
+    executor: ExecutorKind | Executor
+    scheduler: str | None
+    workers: int
+    memory_limit: int | None
+
+    @property
+    def worker_bytes(self) -> int | None:
+        """What each worker may take."""
+        return None if self.memory_limit is None else max(self.memory_limit - PROCESS_BYTES, 1) // self.workers
+
+    def plan(self, prepared: Prepared) -> ExportPlan:
+        """The plan of the whole, of that of one worker."""
+        plan = prepared.plan
+        return replace(plan, workers=self.workers, memory_bytes=plan.memory_bytes * self.workers + PROCESS_BYTES)
+
+    def export(
+        self,
+        sources: object,
+        prefix: str,
+        options: ExportOptions,
+        *,
+        on_read_error: str,
+        overwrite: bool,
+        resume: bool,
+        progress: bool | Progress,
+        on_plan: Callable[[ExportPlan], None] | None,
+        started: float,
+    ) -> ExportResult:
+        """Write the set; see :func:`geotfr.export_image`."""
+        paths = _paths(sources)
+        with open_rasters(list(paths), options, 1) as source:
+            prepared = Prepared(source, options, workers=1, memory_limit=self.worker_bytes, on_read_error=on_read_error)
+            if on_plan is not None:
+                on_plan(self.plan(prepared))
+            return self._run(
+                prepared,
+                paths,
+                prefix,
+                on_read_error=on_read_error,
+                overwrite=overwrite,
+                resume=resume,
+                progress=progress,
+                started=started,
+            )
+
+    def _run(
+        self,
+        prepared: Prepared,
+        sources: tuple[str, ...],
+        prefix: str,
+        *,
+        on_read_error: str,
+        overwrite: bool,
+        resume: bool,
+        progress: bool | Progress,
+        started: float,
+    ) -> ExportResult:
+        job = ExportJob(prepared)
+        if job.is_unversioned:
+            raise UsageError(
+                "executor: a source is in memory, or its server tells no version of it; other processes can't read it,"
+                " or not for certain the same; give files, or the executor threads"
+            )
+        names = SetNames.for_prefix(prefix, naming=prepared.options.naming, compressed_suffix=prepared.codec.suffix)
+        job.check_sources(names)
+        total = task_count(prepared.plan)
+        task = PartTask(
+            sources=sources,
+            prefix=prefix,
+            options=prepared.options,
+            total=total,
+            on_read_error=on_read_error,
+            memory_bytes=self.worker_bytes,
+        )
+        outputs = OutputSet(
+            names.folder,
+            name=names.name,
+            belongs=belongs_to(names),
+            overwrite=overwrite,
+            make_folder=not names.name,
+            resume=resume,
+        )
+        done: list[PartResult] = []
+        with outputs:
+            job.check_names(names, overwrite=overwrite or resume)
+            _begin(names, total, resume=resume)
+            with (
+                _removing_tasks(names, resume=resume),
+                progress_bar(progress, total_patches=prepared.plan.layout.count, what="export") as report,
+            ):
+
+                def commit(result: PartResult) -> None:
+                    done.append(result)
+                    report(result.patches, result.size_bytes)
+
+                with opened_engine(self.executor, workers=self.workers, scheduler=self.scheduler) as engine:
+                    run_tasks(engine, task, total, commit)
+                output = set_output(names.folder, names.name)
+                parts = [StagedPart(output, part_name(number, total, "task")) for number in range(total)]
+                packed = pack_parts(outputs, parts, prefix=prefix, verify=False, progress=False)
+                for part in parts:
+                    part.remove_files()
+        remove_parts(names.folder, names.name, "task")
+        manifest, layout = packed.manifest, prepared.plan.layout
+        return ExportResult(
+            plan=self.plan(prepared),
+            shards=tuple(names.folder / shard.name for shard in manifest.shards),
+            mixer=None if packed.mixer is None else names.folder / packed.mixer,
+            manifest=names.folder / names.manifest,
+            patch_table=None,
+            patches_written=manifest.patches_written,
+            patches_dropped=len(manifest.patches_dropped),
+            masked_share=packed.masked_pixels / (layout.count * layout.patch_yx[0] * layout.patch_yx[1]),
+            pixels_unreadable=manifest.pixels_unreadable,
+            shards_resumed=packed.resumed + sum(result.files_resumed for result in done),
+            size_bytes=sum(shard.bytes for shard in manifest.shards),
+            seconds=time.perf_counter() - started,
+            warnings=packed.warnings,
+        )
+
+
+def _begin(names: SetNames, total: int, *, resume: bool) -> None:
+    """Remove what an earlier run left, or refuse to continue it if its parts were others."""
+    if not resume:
+        remove_parts(names.folder, names.name, "task")
+        return
+    others = {found for _, found in find_parts(names.folder, names.name, "task")} - {total}
+    if others:
+        raise UsageError(
+            f"{names.folder / names.name}: the stopped run can't be resumed: it had {min(others)} tasks, this one has"
+            f" {total}; repeat its options, or leave --resume (resume=True) out to start again"
+        )
+
+
+@contextlib.contextmanager
+def _removing_tasks(names: SetNames, *, resume: bool) -> Iterator[None]:
+    """Remove what tasks staged when the block raises, but for a run that is to be resumed, or lost its engine."""
+    try:
+        yield
+    except EngineLostError:
+        raise
+    except BaseException:
+        if not resume:
+            remove_parts(names.folder, names.name, "task")
+        raise
+
+
+def _paths(sources: object) -> tuple[str, ...]:
+    """Sources as paths, where all are.
+
+    Raises
+    ------
+    UsageError
+        One is in memory.
+    """
+    many = [sources] if isinstance(sources, str | os.PathLike) else sources
+    if not isinstance(many, list | tuple) or not all(isinstance(each, str | os.PathLike) for each in many):
+        raise UsageError(
+            "executor: a source is in memory, where other processes can't read it; give files, or the executor threads"
+        )
+    return tuple(os.fspath(each) for each in many)
