@@ -58,7 +58,7 @@ test-promises: env  ## kill, fail, race, signal and attack: the whole of what do
 test-browser: env  ## the page that compares two rasters in a headless Chromium, where there is /usr/bin/chromium
 	$(BIN)/pytest -m slow --quiet tests/preview
 
-fuzz: env  ## fuzz framing, Examples, SequenceExamples and gzip, a minute each; SECONDS=600 for longer
+fuzz: env  ## fuzz all that reads foreign bytes, a minute for each of ten targets; SECONDS=600 for longer
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
 	$(BIN)/python fuzz/run.py all $(or $(SECONDS),60)
 

@@ -1,4 +1,7 @@
-"""Fuzz the reading of records: ``python fuzz/run.py TARGET [SECONDS]``, TARGET as in ``tests/fuzz/targets.py``, or all.
+"""Fuzz what reads foreign bytes: ``python fuzz/run.py TARGET [SECONDS]``, TARGET as in ``tests/fuzz/targets.py``.
+
+``all`` runs each of them: framing, Examples, SequenceExamples, gzip, mixer, manifest, CRS text, whole ingests, rasters
+(in a child with limits) and command lines.
 
 Needs atheris. New inputs that reach new code go into ``fuzz/found/TARGET``; what breaks a law goes beside this file as
 ``crash-...``. Inputs worth keeping are copied into ``tests/fuzz/corpus``, which the tests replay.
@@ -23,7 +26,7 @@ def fuzz(target: str, seconds: int) -> None:
         from fuzz.targets import TARGETS
     found = HERE / "found" / target
     found.mkdir(parents=True, exist_ok=True)
-    flags = [f"-max_total_time={seconds}", "-max_len=4096", "-rss_limit_mb=512", "-timeout=5"]
+    flags = [f"-max_total_time={seconds}", "-max_len=4096", "-rss_limit_mb=2048", "-timeout=30"]
     flags.append(f"-artifact_prefix={HERE}/crash-{target}-")
     atheris.Setup([sys.argv[0], *flags, str(found), str(TESTS / "fuzz" / "corpus" / target)], TARGETS[target])
     atheris.Fuzz()

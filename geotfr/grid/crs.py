@@ -8,6 +8,7 @@ foreign input: no text from a file reaches it. PROJ in turn opens what a definit
 from __future__ import annotations
 
 import re
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -150,7 +151,10 @@ def _parsed(text: str) -> pyproj.CRS:
     if (is_proj_string and re.search(r"[/\\~]", text)) or _NAMES_A_FILE.search(text):
         raise InputError(f"CRS: {shown!r} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT")
     try:
-        return pyproj.CRS.from_user_input(text)
+        # pyproj tells on stderr that +init will go; what it means is known until then.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return pyproj.CRS.from_user_input(text)
     except CRSError as error:
         raise InputError(
             f"CRS: {shown!r} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"

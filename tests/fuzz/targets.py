@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import numpy as np
 
+from fuzz import outer
 from geotfr.errors import GeotfrError, LimitError
 from geotfr.integrity.verify import verify
 from geotfr.records.faults import ReadReport
@@ -211,4 +212,10 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "example": example,
     "sequence": sequence,
     "gzip": gzipped,
+    "mixer": outer.mixer,
+    "manifest": outer.manifest,
+    "crs": outer.crs,
+    "ingest": outer.ingest,
+    "raster": outer.raster,
+    "command": outer.command,
 }
