@@ -42,6 +42,10 @@ def _alike(found: object, wanted: object) -> bool:
     return repr(found) == repr(wanted)
 
 
+def _check_line(error: GeotfrError) -> None:
+    assert len(str(error).splitlines()) == 1, str(error)
+
+
 def mixer(data: bytes) -> None:
     """A mixer that is read is one that JSON reads too, and reads back from its own text."""
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +54,7 @@ def mixer(data: bytes) -> None:
         try:
             found = read_mixer(path)
         except GeotfrError as error:
-            assert "\n" not in str(error)
+            _check_line(error)
             return
     told = json.loads(data.decode("utf-8-sig"))
     assert [found.patches_per_row, found.total_patches] == [told["patchesPerRow"], told["totalPatches"]]
@@ -66,7 +70,7 @@ def manifest(data: bytes) -> None:
         try:
             found = read_manifest(path)
         except GeotfrError as error:
-            assert "\n" not in str(error)
+            _check_line(error)
             return
     assert _alike(manifest_of(json.loads(found.to_text())), found)
 
@@ -77,7 +81,7 @@ def crs(data: bytes) -> None:
     try:
         found = crs_text(text)
     except InputError as error:
-        assert "\n" not in str(error)
+        _check_line(error)
         return
     assert crs_text(found) == found
     wkt = crs_wkt(found)
@@ -114,7 +118,7 @@ def ingest(data: bytes) -> None:
         try:
             ingest_predictions(place / "m.json", [place / "p.tfrecord"], out / "x.tif", workers=1)
         except GeotfrError as error:
-            assert "\n" not in str(error)
+            _check_line(error)
             assert not list(out.iterdir())
             return
         wanted = read_mixer(place / "m.json")
@@ -187,7 +191,7 @@ def command(data: bytes) -> None:
         assert code in CALM, (args, code, err.getvalue())
         assert "Traceback" not in err.getvalue(), args
         assert {name: Path(name).read_bytes() for name in _inputs() if Path(name).exists()} == _inputs(), args
-        assert not [path for path in Path().rglob(".geotfr-*")], args
+        assert not list(Path().rglob(".geotfr-*")), args
 
 
 def _opened(path: str) -> None:
