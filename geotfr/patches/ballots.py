@@ -11,6 +11,7 @@ reach into the rows below.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,15 @@ class _Reach:
     left: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Zone:
+    """Pixels of a patch, and the blocks that cover all of them, its own among these."""
+
+    rows: slice
+    cols: slice
+    reaches: tuple[_Reach, ...]
+
+
 class BallotBlender:
     """Lays blocks down and takes voted patches out, patch row by patch row; ``bands`` are independent.
 
@@ -66,7 +76,9 @@ class BallotBlender:
         self._bands = bands
         self._dtype = dtype
         self._nodata = nodata
-        self._reaches = [each for each in _reaches(area) if (each.down, each.right) != (0, 0)]
+        reaches = list(_reaches(area))
+        self._reaches = [each for each in reaches if (each.down, each.right) != (0, 0)]
+        self._zones = list(_zones(reaches))
         self._rows: dict[int, _Row] = {}
         self._taken = 0
         self._spare: NDArray[Any] | None = None
@@ -101,8 +113,10 @@ class BallotBlender:
             if valid is not None:
                 is_known[...] = valid
             is_open = self._open(row, band, core, valid, own.is_there[kept])
-            for piece in _pieces(is_open):
-                core[piece], is_known[piece] = self._counted(row, band, piece)
+            for zone in self._zones:
+                for piece in _pieces(is_open[:, zone.rows, zone.cols]):
+                    pixels = piece[0], piece[1] + zone.rows.start, piece[2] + zone.cols.start
+                    core[pixels], is_known[pixels] = self._counted(row, band, zone.reaches, pixels)
             if valid is not None:
                 core[~is_known] = 0
         return cores, known
@@ -140,38 +154,26 @@ class BallotBlender:
         return twice
 
     def _counted(
-        self, row: int, band: int, pixels: tuple[NDArray[np.intp], ...]
+        self, row: int, band: int, reaches: Sequence[_Reach], pixels: tuple[NDArray[np.intp], ...]
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The most frequent votes of ``pixels`` (patches, rows, columns) of ``row``, and whether there is a vote."""
-        area = self._area
-        turns_y, turns_x = area.turns_yx
+        """The most frequent votes of ``pixels`` (patches, rows, columns) of ``row``, and whether there is a vote.
+
+        ``reaches`` are those that cover all of these pixels.
+        """
         patches, rows, cols = pixels
-        votes = np.zeros((turns_y * turns_x, len(patches)), self._dtype)
-        valid, is_own = np.zeros(votes.shape, np.bool_), np.zeros(votes.shape, np.bool_)
-        for reach in _reaches(area):
+        votes = np.zeros((len(reaches), len(patches)), self._dtype)
+        valid = np.zeros(votes.shape, np.bool_)
+        for index, reach in enumerate(reaches):
             held = self._rows.get(row + reach.down)
             if held is None:
                 continue
-            column = patches + (area.kept.start - area.columns.start + reach.right)
-            reached = np.flatnonzero(
-                (column >= 0)
-                & (column < len(area.columns))
-                & (rows >= reach.rows.start)
-                & (rows < reach.rows.stop)
-                & (cols >= reach.cols.start)
-                & (cols < reach.cols.stop)
-            )
-            if not reached.size:
-                continue
-            column = column[reached]
-            place = (column, rows[reached] + (reach.top - held.cut), cols[reached] + reach.left)
-            found = held.values[band][place]
-            known = valid_values(found, held.is_there[column], self._nodata)
-            # Blocks of one turn don't overlap, so each pixel meets a turn once.
-            turn = (row + reach.down) % turns_y * turns_x + column % turns_x
-            votes[turn, reached] = found
-            valid[turn, reached] = True if known is None else known
-            is_own[turn, reached] = (reach.down, reach.right) == (0, 0)
+            column = patches + (self._area.kept.start - self._area.columns.start + reach.right)
+            is_inside = (column >= 0) & (column < len(held.is_there))
+            np.clip(column, 0, len(held.is_there) - 1, out=column)
+            votes[index] = held.values[band][column, rows + (reach.top - held.cut), cols + reach.left]
+            known = valid_values(votes[index], held.is_there[column], self._nodata)
+            valid[index] = is_inside if known is None else is_inside & known
+        is_own = np.array([[(reach.down, reach.right) == (0, 0)] for reach in reaches])
         return most_frequent(votes, valid, is_own), np.asarray(valid.any(axis=0))
 
     def _patches_with(self, reach: _Reach) -> range:
@@ -227,6 +229,21 @@ def _reaches(area: BlendArea) -> Iterator[_Reach]:
     for down, rows, top in along[0]:
         for right, cols, left in along[1]:
             yield _Reach(down, right, rows, cols, top, left)
+
+
+def _zones(reaches: Sequence[_Reach]) -> Iterator[_Zone]:
+    """The parts of a patch that the same blocks cover, its corners, edges and middle."""
+    cuts = [
+        pairwise(sorted({edge for each in reaches for edge in (getattr(each, axis).start, getattr(each, axis).stop)}))
+        for axis in ("rows", "cols")
+    ]
+    for (top, bottom), (left, right) in product(*cuts):
+        covering = tuple(
+            each
+            for each in reaches
+            if each.rows.start <= top < each.rows.stop and each.cols.start <= left < each.cols.stop
+        )
+        yield _Zone(slice(top, bottom), slice(left, right), covering)
 
 
 def _pieces(is_open: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.intp], ...]]:
