@@ -17,6 +17,8 @@ from geotfr._version import __version__
 if TYPE_CHECKING:
     from geotfr.datasets.patch_dataset import PatchDataset
     from geotfr.datasets.stream import Stream, stream, stream_binary, stream_csv
+    from geotfr.datasets.tensorflow_adapter import to_tf_dataset
+    from geotfr.datasets.torch_adapter import to_torch
     from geotfr.errors import (
         DamagedError,
         EngineLostError,
@@ -159,6 +161,8 @@ __all__ = [
     "stream_binary",
     "stream_csv",
     "swipe_page",
+    "to_tf_dataset",
+    "to_torch",
     "verify",
     "write_examples",
     "write_figure",
@@ -185,6 +189,8 @@ _ROOMS = {
         "WorkerLostError",
     ),
     "geotfr.datasets.patch_dataset": ("PatchDataset",),
+    "geotfr.datasets.tensorflow_adapter": ("to_tf_dataset",),
+    "geotfr.datasets.torch_adapter": ("to_torch",),
     "geotfr.datasets.stream": ("Stream", "stream", "stream_binary", "stream_csv"),
     "geotfr.integrity.indexing": ("write_index",),
     "geotfr.integrity.inspect": ("inspect",),

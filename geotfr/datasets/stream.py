@@ -88,6 +88,14 @@ class Stream:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
 
+    def run(self, at: Pass) -> StreamIterator:
+        """One pass of one's own choice: an epoch, and a part of the source's records."""
+        return StreamIterator(self.node, at, 0)
+
+    def first_pass(self) -> StreamIterator:
+        """An iterator over epoch 0 that leaves the stream's own epoch and state as they are."""
+        return self.run(Pass())
+
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be epoch ``epoch``."""
         self._epoch = epoch

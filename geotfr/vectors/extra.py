@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from geotfr.errors import UsageError
+from geotfr.extras import load_extra
 
 __all__ = ["load", "load_arrow"]
 
 
 def load_arrow(module: str = "pyarrow") -> Any:
-    """pyarrow or a ``module`` of it, for patch tables.
-
-    Raises
-    ------
-    UsageError
-        The extra ``table`` isn't installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise UsageError("patch tables need pyarrow, which isn't installed; pip install 'geotfr[table]'") from error
+    """pyarrow or a ``module`` of it, for patch tables; UsageError where the extra ``table`` isn't installed."""
+    return load_extra(module, extra="table", what="patch tables")
 
 
 def load(module: str) -> Any:
-    """The ``module`` of pyarrow, pyogrio or geopandas.
-
-    Raises
-    ------
-    UsageError
-        The extra isn't installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"tables need {module.partition('.')[0]}, which isn't installed; pip install 'geotfr[vector]'"
-        ) from error
+    """The ``module`` of pyarrow, pyogrio or geopandas; UsageError where the extra ``vector`` isn't installed."""
+    return load_extra(module, extra="vector", what="tables")
