@@ -16,7 +16,7 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/ready-interop: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,dask]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask]'
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop
@@ -40,7 +40,7 @@ lint: env  ## formatter, linter and type checker
 test: env lint  ## linter, types, and all tests but interoperability and the slow ones
 	$(BIN)/pytest -m 'not interop and not slow' --numprocesses auto --quiet
 
-test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, and on dask
+test-interop: $(VENV)/ready-interop  ## tests against TensorFlow and PyTorch, and on dask
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
 
 notebooks: $(VENV)/ready-notebooks  ## run the example notebooks from top to bottom, small
@@ -50,7 +50,7 @@ docs: $(VENV)/ready-docs  ## build the site, strict, into site/; open site/index
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
-	for name in export ingest sequence sources read parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
+	for name in export ingest sequence sources read stream parse tables; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
 
 test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/explanations/reliability.md promises
 	$(BIN)/pytest tests/promises --numprocesses auto --quiet
