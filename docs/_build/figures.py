@@ -15,6 +15,7 @@ import numpy as np
 
 import geotfr
 from geotfr.grid import GeoBox
+from geotfr.patches.blend import axis_weights
 from geotfr.patches.layout import PatchLayout
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ BoxXY: TypeAlias = tuple[float, float, float, float]
 
 def figures() -> dict[str, str]:
     """File name -> SVG, of all figures."""
-    return {"grid.svg": grid(), "margins.svg": margins(), "masks.svg": masks(), "tensors.svg": tensors()}
+    return {"grid.svg": grid(), "margins.svg": margins(), "masks.svg": masks(), "tensors.svg": tensors(), "weights.svg": weights()}
 
 
 def grid() -> str:
@@ -141,6 +142,33 @@ def tensors() -> str:
             values = np.arange(plane * 6, plane * 6 + 6, dtype=np.float32).reshape(2, 3)
             parts += list(table(x + plane * 22, 92 + plane * 70, values))
     return svg(660, 320, parts)
+
+
+def weights() -> str:
+    """What the predictions of three neighbours weigh along a row: patch 64, margins of 16."""
+    patch, margin, zoom, high = 64, 16, 3.0, 70
+    side = patch + 2 * margin
+    parts = [text(20, 26, "Weights along a row: three patches of 64, margins of 16", size=15)]
+    for number, overlap in enumerate(("crop", "average", "linear", "cosine", "gaussian")):
+        x, y = 130, 60 + number * (high + 24)
+        parts.append(text(20, y + high / 2 + 5, overlap, fill=PATCH))
+        alone = np.zeros((3, 3 * patch + 2 * margin))
+        for block in range(3):
+            reach = slice(block * patch + margin, (block + 1) * patch + margin)
+            if overlap == "crop":
+                alone[block, reach] = 1
+            else:
+                alone[block, block * patch : block * patch + side] = axis_weights(overlap, patch, margin)
+        shares = alone[:, margin:-margin] / alone[:, margin:-margin].sum(axis=0)
+        for share, colour in zip(shares, (BLOCK, "#2563eb", PATCH), strict=True):
+            points = " ".join(f"{x + (at + 0.5) * zoom:g},{y + high - high * w:.1f}" for at, w in enumerate(share))
+            parts.append(f"<polyline points='{points}' fill='none' stroke='{colour}' stroke-width='2'/>")
+        for border in range(4):
+            at = x + border * patch * zoom
+            parts.append(f"<line x1='{at:g}' x2='{at:g}' y1='{y}' y2='{y + high}' stroke='{MASKED}'/>")
+        parts.append(text(x - 8, y + 8, "1", anchor="end", fill=PALE, size=11))
+        parts.append(text(x - 8, y + high, "0", anchor="end", fill=PALE, size=11))
+    return svg(740, 60 + 5 * (high + 24) + 4, parts)
 
 
 def layout_of(width: int, height: int, *, patch: int, kernel: int = 1) -> PatchLayout:
