@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from geotfr.integrity.repair import repair
     from geotfr.integrity.verify import verify
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
+    from geotfr.pipeline.catalog.collection import CollectionResult, export_collection
     from geotfr.pipeline.catalog.split import SplitResult, split_patches
     from geotfr.pipeline.catalog.stats import StatisticsResult, compute_statistics
     from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from geotfr.vectors.patch_table import PatchTable, read_patch_table
 
 __all__ = [
+    "CollectionResult",
     "DamagedError",
     "EngineLostError",
     "ExportPlan",
@@ -126,6 +128,7 @@ __all__ = [
     "compute_statistics",
     "decode_picture",
     "encode_picture",
+    "export_collection",
     "export_image",
     "export_part",
     "export_table",
@@ -200,6 +203,7 @@ _ROOMS = {
     "geotfr.storage.example_files": ("write_examples", "write_sequence_examples"),
     "geotfr.storage.mixer_file": ("write_mixer",),
     "geotfr.vectors.patch_table": ("PatchTable", "read_patch_table"),
+    "geotfr.pipeline.catalog.collection": ("CollectionResult", "export_collection"),
     "geotfr.pipeline.catalog.split": ("SplitResult", "split_patches"),
     "geotfr.pipeline.catalog.stats": ("StatisticsResult", "compute_statistics"),
     "geotfr.pipeline.catalog.table": ("PatchTableResult", "make_patch_table"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-__all__ = ["LONLAT", "lonlat_bounds", "patch_corners"]
+__all__ = ["LONLAT", "bounds_outlines", "lonlat_bounds", "patch_corners"]
 
 LONLAT = "OGC:CRS84"
 """Longitude and latitude in degrees on WGS 84."""
@@ -85,6 +85,18 @@ def lonlat_bounds(
         bounds[crosses] = _of_outlines(transform, affine, patch_yx, rows[crosses], columns[crosses], parts, turned=True)
     _reach_poles(bounds, crs, *corners)
     return bounds
+
+
+def bounds_outlines(bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Boxes of bounds ``(n, 4)`` as outlines ``(n, 5, 2)``; one over the antimeridian goes on beyond 180.
+
+    >>> bounds_outlines(np.array([[179.0, 0, -179, 1]]))[0].tolist()
+    [[179.0, 1.0], [179.0, 0.0], [181.0, 0.0], [181.0, 1.0], [179.0, 1.0]]
+    """
+    west, south, east, north = bounds.T
+    east = np.where(east < west, east + 360, east)
+    x, y = np.stack([west, west, east, east, west], axis=1), np.stack([north, south, south, north, north], axis=1)
+    return np.stack([x, y], axis=2)
 
 
 def _parts(crs: str, affine: Affine6, patch_yx: tuple[int, int]) -> tuple[int, int]:

@@ -18,7 +18,7 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import DamagedError, InputError, MissingInputError, OutputError, UsageError
 from geotfr.grid.crs import same_crs
-from geotfr.grid.footprints import LONLAT, lonlat_bounds, patch_corners
+from geotfr.grid.footprints import LONLAT, bounds_outlines, lonlat_bounds, patch_corners
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
 from geotfr.vectors.extra import load_arrow
 from geotfr.vectors.geoparquet import Writable, geo_metadata, outline_wkb
@@ -40,6 +40,7 @@ __all__ = [
     "read_patch_table",
     "rewrite_patch_table",
     "text_column",
+    "write_batches",
     "write_patch_table",
 ]
 
@@ -163,6 +164,16 @@ class PatchTable:
         return int(self._file.metadata.num_rows)
 
     @property
+    def schema(self) -> Any:
+        """The columns with their types, a pyarrow schema."""
+        return self._file.schema_arrow
+
+    def groups(self) -> Iterator[Any]:
+        """All columns of some rows at a time, pyarrow tables."""
+        for group in range(self._file.num_row_groups):
+            yield self._file.read_row_group(group)
+
+    @property
     def features(self) -> tuple[str, ...]:
         """The features that have statistics, in order."""
         return tuple(name.removeprefix("mean_") for name in self.names if name.startswith("mean_"))
@@ -232,7 +243,7 @@ class PatchTable:
             from geotfr.vectors.expression import parse_expression
 
             parsed = parse_expression(where, option="where")
-            condition = condition_on(parsed, self._file.schema_arrow, table=str(self.path))
+            condition = condition_on(parsed, self.schema, table=str(self.path))
             names = parsed.columns()
             rows = self.arrow(names or ["number"]).append_column("\0row", load_arrow().array(np.arange(len(self))))
             is_true = np.zeros(len(self), np.bool_)
@@ -353,7 +364,7 @@ def write_patch_table(
                 row += count
                 yield pa.table([arrays[field.name] for field in schema], schema=schema)
 
-    _write(file, schema, batches())
+    write_batches(file, schema, batches())
     return tuple(schema.names)
 
 
@@ -377,7 +388,7 @@ def rewrite_patch_table(
         Replaces parts of the metadata's ``extra``.
     """
     pa = load_arrow()
-    old = table._file.schema_arrow
+    old = table.schema
     fields = [pa.field(field.name, columns[field.name].type) if field.name in columns else field for field in old]
     fields += [pa.field(name, array.type) for name, array in columns.items() if name not in old.names]
     metadata = dict(old.metadata)
@@ -388,14 +399,13 @@ def rewrite_patch_table(
 
     def batches() -> Iterator[Any]:
         row = 0
-        for group in range(table._file.num_row_groups):
-            read = table._file.read_row_group(group)
+        for read in table.groups():
             arrays = {name: read[name] for name in read.column_names}
             arrays |= {name: array.slice(row, read.num_rows) for name, array in columns.items()}
             yield pa.table([arrays[field.name] for field in schema], schema=schema)
             row += read.num_rows
 
-    _write(file, schema, batches())
+    write_batches(file, schema, batches())
 
 
 class _Layout:
@@ -476,10 +486,7 @@ class _Layout:
     ) -> NDArray[np.float64]:
         if self.is_one_crs:
             return patch_corners(patches.geobox.affine, patches.patch_yx, row, column)
-        west, south, east, north = bounds.T
-        # A box over the antimeridian goes on beyond 180.
-        east = np.where(east < west, east + 360, east)
-        return np.stack([np.stack([west, west, east, east, west]), np.stack([north, south, south, north, north])]).T
+        return bounds_outlines(bounds)
 
     def _statistics(self, part: TablePart, rows: slice, count: int) -> dict[str, Any]:
         pa = load_arrow()
@@ -550,7 +557,14 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
             yield batch
 
 
-def _write(file: ByteSink, schema: Any, batches: Iterator[Any]) -> None:
+def write_batches(file: ByteSink, schema: Any, batches: Iterator[Any]) -> None:
+    """Write pyarrow tables of a patch table's ``schema`` to an open file.
+
+    Raises
+    ------
+    OutputError
+        pyarrow can't write them.
+    """
     pa, pq = load_arrow(), load_arrow("pyarrow.parquet")
     # Dictionaries of measured numbers only cost time; texts and counts repeat.
     repeated = [

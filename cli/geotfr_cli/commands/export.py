@@ -153,6 +153,12 @@ if TYPE_CHECKING:
 @click.option(
     "--class-bands", metavar="NAMES", default="", help="Bands whose values are classes: the table gets their shares."
 )
+@click.option(
+    "--collection",
+    is_flag=True,
+    help="Each SOURCE (a folder, a pattern, files) is a raster of its own: a set and a mixer each, PREFIX-NAME, and one"
+    " table of all, PREFIX-patches.parquet. Sets that are there stay (extra: table).",
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
 @executor_options
@@ -177,6 +183,7 @@ def command(
     on_read_error: str,
     patch_table: bool,
     class_bands: str,
+    collection: bool,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -195,6 +202,20 @@ def command(
         "scale": _number(scale, "--scale"),
         "complex_parts": complex_parts is not None,
     }
+    if collection:
+        if dry_run or resume or fast_resume or split is not None:
+            raise click.UsageError("--collection: goes without --dry-run, --resume and --split; leave them out")
+        _export_collection(
+            sources,
+            prefix,
+            overwrite=overwrite,
+            on_read_error=on_read_error,
+            class_bands=class_bands,
+            quiet=quiet,
+            as_json=as_json,
+            **options,
+        )
+        return
     if dry_run:
         plan = plan_export(sources, **options)
         warn(plan.warnings, quiet=quiet)
@@ -234,6 +255,21 @@ def command(
             raise click.UsageError("--patch-table: a part has no table; run 'geotfr table' when the set is finalized")
         options["resume"] = resume or fast_resume
         result = export_part(sources, prefix, split=split, **options)
+    warn(result.warnings, quiet=quiet)
+    show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
+    if result.pixels_unreadable:
+        click.get_current_context().exit(LOSSES)
+
+
+def _export_collection(sources: tuple[str, ...], prefix: str, *, quiet: bool, as_json: bool, **options: Any) -> None:
+    from geotfr.pipeline.catalog.collection import export_collection
+
+    def tell(name: str, place: int, count: int) -> None:
+        if not quiet:
+            click.echo(f"{place} of {count}: {name}", err=True)
+
+    progress = shows_progress(quiet=quiet)
+    result = export_collection(sources, prefix, on_raster=tell, progress=progress, **options)
     warn(result.warnings, quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
     if result.pixels_unreadable:
