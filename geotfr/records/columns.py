@@ -14,7 +14,8 @@ import numpy as np
 
 from geotfr.records.crc import TABLE_COLUMNS, RowCrc
 from geotfr.records.layout import Kind
-from geotfr.records.wire import decode_varints, feature_keys
+from geotfr.records.varints import unpack_varints
+from geotfr.records.wire import feature_keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -161,7 +162,7 @@ def _integers(chunk: NDArray[np.uint8], counts: NDArray[np.int64], growth_limit:
         raise GrowthError(wanted, growth_limit)
     if counts[0] == chunk.shape[1]:
         return chunk.astype(np.int64)
-    values = decode_varints(np.ascontiguousarray(chunk).reshape(-1))
+    values = unpack_varints(np.ascontiguousarray(chunk).reshape(-1))
     if values is None:
         raise DecodingError("an int64 value has more than ten bytes")
     return values.reshape(len(chunk), -1)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from geotfr.records.messages import int64_list_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["pack_varints", "varint"]
+__all__ = ["pack_varints", "unpack_varints", "varint"]
 
 # So many values at a time that their bytes stay in the processor's cache.
 _CHUNK = 1 << 15
+_CHUNK_BYTES = 256 << 10
 
 
 def pack_varints(values: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -75,3 +78,50 @@ def _packed(bits: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         if place + 1 < most:
             is_kept[:, place + 1] = goes_on
     return septets[is_kept], is_kept.sum(axis=1, dtype=np.uint8)
+
+
+def unpack_varints(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    """The int64 values of packed varints ``data`` ``(bytes,) uint8``; None if one is cut, or has more than ten bytes.
+
+    >>> unpack_varints(np.frombuffer(bytes.fromhex("01 ac02 ffffffffffffffffff01"), np.uint8))
+    array([  1, 300,  -1])
+    """
+    if len(data) and data[-1] > 0x7F:
+        return None
+    values = np.empty(np.count_nonzero(data < 0x80), np.int64)
+    start = made = 0
+    while start < len(data):
+        stop = min(start + _CHUNK_BYTES, len(data))
+        # Back to the end of a varint, which is no longer than ten bytes.
+        while stop > start and data[stop - 1] > 0x7F:
+            stop -= 1
+        part = _decode_chunk(data[start:stop])
+        if part is None:
+            return None
+        values[made : made + len(part)] = part
+        start, made = stop, made + len(part)
+    return values
+
+
+def _decode_chunk(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    count = int(np.count_nonzero(data < 0x80))
+    width = len(data) // count if count else 0
+    if width > 4 or width * count != len(data) or (data[width - 1 :: width] > 0x7F).any():
+        # Measured: for widths that differ protobuf is faster than numpy.
+        return _decode_by_protobuf(data)
+    columns = (data & np.uint8(0x7F)).reshape(count, width)
+    values = columns[:, 0].astype(np.int64)
+    for index in range(1, width):
+        values |= columns[:, index].astype(np.int64) << np.int64(7 * index)
+    return values
+
+
+def _decode_by_protobuf(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
+    from google.protobuf.message import DecodeError
+
+    message = int64_list_class()()
+    try:
+        message.MergeFromString(b"\x0a" + varint(len(data)) + data.tobytes())
+    except DecodeError:
+        return None
+    return np.array(cast("Any", message).value, np.int64)

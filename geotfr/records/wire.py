@@ -10,22 +10,16 @@ stored in another way, however legal, is None here and left to protobuf.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from geotfr.records.layout import Kind
-from geotfr.records.messages import int64_list_class
-from geotfr.records.varints import varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     ByteSource = bytes | memoryview
 
-__all__ = ["FeaturePlace", "decode_varints", "feature_keys", "map_example"]
+__all__ = ["FeaturePlace", "feature_keys", "map_example"]
 
 MAX_LIST_VALUES = 4096
 """Bytes lists of more values are left to protobuf: a step of Python each is too much."""
@@ -33,7 +27,6 @@ MAX_LIST_VALUES = 4096
 _KINDS = {1: Kind.BYTES, 2: Kind.FLOAT, 3: Kind.INT64}
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _KEY_TAG = 1 << 3 | _LENGTH
-_VARINT_CHUNK_BYTES = 256 << 10
 
 
 class _NotMappedError(Exception):
@@ -181,50 +174,3 @@ def _contents(data: ByteSource, start: int, stop: int, number: int) -> Iterator[
         else:
             # Groups are stepped over by protobuf too, but nobody writes them.
             return
-
-
-def decode_varints(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    """The int64 values of packed varints ``data`` ``(bytes,) uint8``; None if one has more than ten bytes.
-
-    The last byte must end a varint.
-
-    >>> decode_varints(np.frombuffer(bytes.fromhex("01 ac02 ffffffffffffffffff01"), np.uint8))
-    array([  1, 300,  -1])
-    """
-    values = np.empty(np.count_nonzero(data < 0x80), np.int64)
-    start = made = 0
-    while start < len(data):
-        stop = min(start + _VARINT_CHUNK_BYTES, len(data))
-        # Back to the end of a varint, which is no longer than ten bytes.
-        while stop > start and data[stop - 1] > 0x7F:
-            stop -= 1
-        part = _decode_chunk(data[start:stop])
-        if part is None:
-            return None
-        values[made : made + len(part)] = part
-        start, made = stop, made + len(part)
-    return values
-
-
-def _decode_chunk(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    count = int(np.count_nonzero(data < 0x80))
-    width = len(data) // count if count else 0
-    if width > 4 or width * count != len(data) or (data[width - 1 :: width] > 0x7F).any():
-        # Measured: for widths that differ protobuf is faster than numpy.
-        return _decode_by_protobuf(data)
-    columns = (data & np.uint8(0x7F)).reshape(count, width)
-    values = columns[:, 0].astype(np.int64)
-    for index in range(1, width):
-        values |= columns[:, index].astype(np.int64) << np.int64(7 * index)
-    return values
-
-
-def _decode_by_protobuf(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    from google.protobuf.message import DecodeError
-
-    message = int64_list_class()()
-    try:
-        message.MergeFromString(b"\x0a" + varint(len(data)) + data.tobytes())
-    except DecodeError:
-        return None
-    return np.array(cast("Any", message).value, np.int64)

@@ -8,15 +8,14 @@ A column is filled in one of two ways, with the same result: from a matrix of re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from geotfr.records.encode import encode_field
 from geotfr.records.layout import Kind
-from geotfr.records.messages import example_class
 from geotfr.records.parse.specs import array_dtype, array_of
 from geotfr.records.parse.walk import Place
+from geotfr.records.varints import unpack_varints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Row: TypeAlias = tuple[bool, Sequence[Piece]]
     """Whether a feature is there with a kind, and its pieces."""
 
-__all__ = ["Collector", "Column", "from_matrix", "integers", "merged"]
+__all__ = ["Collector", "Column", "from_matrix", "merged"]
 
 LARGE_PIECE_BYTES = 4096
 """From this mean size on, pieces are copied one by one."""
@@ -69,40 +68,6 @@ class Column:
     present: NDArray[np.bool_]
     steps: NDArray[np.int64]
     listed: NDArray[np.bool_]
-
-
-def integers(packed: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    """The int64 values of packed varints; None where they are malformed.
-
-    >>> integers(np.array([5, 0xAC, 0x02], np.uint8)).tolist()
-    [5, 300]
-    """
-    ends = packed < 0x80
-    count = int(np.count_nonzero(ends))
-    if count == len(packed):
-        return packed.astype(np.int64)
-    if count == 0 or not ends[-1]:
-        return None
-    width, rest = divmod(len(packed), count)
-    if not rest and width < 10 and ends[width - 1 :: width].all():
-        # Numbers of like size: the septets of one place are a column.
-        septets = packed.reshape(count, width)
-        values = septets[:, 0].astype(np.int64) & 0x7F
-        for place in range(1, width):
-            values |= (septets[:, place].astype(np.int64) & 0x7F) << 7 * place
-        return values
-    return _integers_by_protobuf(packed)
-
-
-def _integers_by_protobuf(packed: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    """The same for numbers of all sizes: protobuf's loop in C is faster than numpy's many passes."""
-    from google.protobuf.message import DecodeError
-
-    make = type(cast(Any, example_class()()).features.feature[""].int64_list)
-    try:
-        return np.array(make.FromString(encode_field(packed.tobytes())).value, np.int64)
-    except DecodeError:
-        return None
 
 
 def from_matrix(
@@ -146,7 +111,7 @@ def from_matrix(
     else:
         parts = [matrix[:, start:stop] for start, stop in spans]
         packed = (np.concatenate(parts, axis=1) if parts else matrix[:, :0]).reshape(-1)
-        decoded = integers(packed)
+        decoded = unpack_varints(packed)
         if decoded is None:
             return None
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(packed < 0x80)))
@@ -212,7 +177,7 @@ class Collector:
         for place in places:
             pieces: list[Piece] = [record[start:stop] for start, stop in place.spans]
             if self.kind is Kind.INT64 and pieces:
-                values = integers(np.frombuffer(pieces[0], np.uint8))
+                values = unpack_varints(np.frombuffer(pieces[0], np.uint8))
                 if values is None:
                     return None
                 pieces = [values.data]
