@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help env demo test lint test-browser test-interop test-promises notebooks docs fuzz bench clean
+.PHONY: help env demo test lint test-browser test-interop test-promises notebooks docs fuzz coverage bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -57,6 +57,14 @@ test-promises: env  ## kill, fail, race, signal and attack: the whole of what do
 
 test-browser: env  ## the page that compares two rasters in a headless Chromium, where there is /usr/bin/chromium
 	$(BIN)/pytest -m slow --quiet tests/preview
+
+COVERING := tests/records_reading tests/parsing tests/writing tests/storage tests/integrity tests/cases tests/fuzz \
+  tests/export tests/export_options/test_kinds.py tests/export_options/test_sequences.py tests/ingest/test_sets.py \
+  tests/tables/test_export_table.py tests/promises/test_resume.py
+
+coverage: env  ## branch coverage of records, mixer and storage by the quick tests that use them; fails below 95 %
+	$(BIN)/coverage run -m pytest -m 'not interop and not slow' --quiet $(COVERING)
+	$(BIN)/coverage report
 
 fuzz: env  ## fuzz all that reads foreign bytes, a minute for each of ten targets; SECONDS=600 for longer
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import hashlib
-import importlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,6 @@ EXPORTS: dict[str, dict[str, Any]] = {
     "overwrite": {},
 }
 KINDS = (*EXPORTS, "table", "ingest", "cog", "index", "repair")
-LAZY = ("pyproj", "shapely", "pyarrow", "pyogrio", "geotfr.grid.export_grid", "geotfr.rasters.request")
 
 
 class World:
@@ -72,9 +69,6 @@ class World:
 
     def _warm_up(self) -> None:
         """Run once here, so that no child imports anything, or starts GDAL and PROJ, again."""
-        for name in LAZY:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
         # Nothing is there yet to be replaced.
         warm = self.fresh("warm", is_old=True)
         self.run(warm)
