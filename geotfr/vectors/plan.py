@@ -155,7 +155,9 @@ def plan_table(
     mode: GeometryMode = geometry if geometry is not None else _usual_geometry(table, pairs)
     _check_geometry(table, mode)
     made = _MADE[mode]
-    columns = [name for name in table.columns if not (mode == "lonlat" and table.xy is not None and name in made)]
+    # Columns that are the coordinates come back as what is made of them; others of that name clash.
+    coordinates = table.xy or () if mode == "lonlat" else ()
+    columns = [name for name in table.columns if not (name in coordinates and name in made)]
     if pairs is None:
         pairs = [(name, name) for name in (*columns, *made)]
     else:

@@ -296,3 +296,9 @@ def test_the_manifest_names_no_folder_and_no_time(tmp_path: Path) -> None:
     assert str(tmp_path) not in text
     found = json.loads(text)
     assert (found["records"]["records"], found["source"]["name"], found["complete"]) == (3, "t.gpkg", True)
+
+
+def test_columns_named_as_the_coordinates_of_other_columns_are_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("longitude,x,y\n1,2,3\n")
+    with pytest.raises(geotfr.errors.UsageError, match="'longitude' is made from the geometry and is a column too"):
+        geotfr.export_table(tmp_path / "t.csv", tmp_path / "out", x="x", y="y", geometry="lonlat")
