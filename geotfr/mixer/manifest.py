@@ -80,7 +80,7 @@ class Manifest:
     bands
         The features, in the order in which records hold them.
     patches_written, patches_dropped
-        A count, and the numbers of the patches left out for ``masked_threshold``.
+        A count, and the numbers of the patches left out: for ``masked_threshold``, or because they weren't chosen.
     shards
         In order.
     sources
@@ -89,6 +89,8 @@ class Manifest:
         ``none``, ``fast`` or ``ee``; level and library are None for ``none``.
     pixels_unreadable
         Pixels that couldn't be read from the sources and were masked on request.
+    labels
+        What the labels are: band, classes, background, ignore value, instances, source; None without.
     """
 
     geotfr_version: str
@@ -109,6 +111,7 @@ class Manifest:
     compressor_level: int | None
     compressor_library: str | None
     pixels_unreadable: int = 0
+    labels: dict[str, Any] | None = None
 
     @property
     def records(self) -> int:
@@ -172,6 +175,7 @@ class Manifest:
             "patches_written": self.patches_written,
             "patches_dropped": list(self.patches_dropped),
             "pixels_unreadable": self.pixels_unreadable,
+            **({} if self.labels is None else {"labels": self.labels}),
             "shards": [asdict(shard) for shard in self.shards],
             "sources": [asdict(source) for source in self.sources],
             "compressor": {
@@ -241,6 +245,7 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
         compressor_level=found["compressor"]["level"],
         compressor_library=found["compressor"]["library"],
         pixels_unreadable=int(found.get("pixels_unreadable", 0)),
+        labels=None if found.get("labels") is None else dict(found["labels"]),
     )
 
 

@@ -99,6 +99,16 @@ class SetNames:
         return tuple(dict.fromkeys(replace(self, naming=naming).patch_table for naming in get_args(Naming)))
 
     @property
+    def coco(self) -> str:
+        """The file name of the COCO file."""
+        return f"{self._stem}coco.json"
+
+    @property
+    def coco_files(self) -> tuple[str, ...]:
+        """The names that a COCO file of this prefix may have, by either naming."""
+        return tuple(dict.fromkeys(replace(self, naming=naming).coco for naming in get_args(Naming)))
+
+    @property
     def tellers(self) -> tuple[str, ...]:
         """All names that a manifest or mixer of this prefix may have, by either naming: they tell a set is whole."""
         found = [

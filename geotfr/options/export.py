@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from geotfr.errors import UsageError
 from geotfr.grid import Affine6
 from geotfr.mixer.names import Naming
 from geotfr.options.addresses import name_of
+from geotfr.options.choice import ChoiceKeywords, ChoiceOptions, choice_options
+from geotfr.options.labels import LabelKeywords, LabelOptions, label_options
 from geotfr.options.values import (
     PairXY,
     Size,
@@ -33,6 +35,7 @@ from geotfr.options.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
 __all__ = ["FORMAT_OPTIONS", "Compressor", "ExportKeywords", "ExportOptions"]
 
@@ -56,7 +59,11 @@ FORMAT_OPTIONS: dict[str, str] = {
 }
 
 
-class ExportKeywords(TypedDict, total=False):
+class PatchKeywords(LabelKeywords, ChoiceKeywords, total=False):
+    """The options of labels, and of which patches are written."""
+
+
+class ExportKeywords(PatchKeywords, total=False):
     """The options of an export as keywords; :func:`geotfr.export_image` tells what each means."""
 
     format_options: Mapping[str, Any] | None
@@ -145,6 +152,10 @@ class ExportOptions:
         GDAL drivers that may open sources beside GTiff.
     allow_network
         Fetch sources that are addresses.
+    labels
+        The labels, or None.
+    choice
+        Which patches are written, or None for all.
     """
 
     patch_yx: tuple[int, int]
@@ -177,6 +188,8 @@ class ExportOptions:
     allow_ungeoreferenced: bool
     allow_drivers: tuple[str, ...]
     allow_network: bool
+    labels: LabelOptions | None
+    choice: ChoiceOptions | None
 
     @staticmethod
     def checked(
@@ -213,6 +226,7 @@ class ExportOptions:
         allow_ungeoreferenced: bool = False,
         allow_drivers: str | Iterable[str] | None = None,
         allow_network: bool = False,
+        **more: Unpack[PatchKeywords],
     ) -> ExportOptions:
         """The options, from keywords and a ``format_options`` mapping in Earth Engine's spelling (never changed).
 
@@ -221,6 +235,9 @@ class ExportOptions:
         UsageError
             An unknown key (the nearest one is named), a key given twice, a value out of range, or a contradiction.
         """
+        unknown = next((name for name in more if name not in PatchKeywords.__annotations__), None)
+        if unknown is not None:
+            raise TypeError(f"an export has no option {unknown!r}{nearest(unknown, ExportKeywords.__annotations__)}")
         given = _merged(
             format_options,
             patch_dimensions=patch_dimensions,
@@ -272,7 +289,24 @@ class ExportOptions:
             allow_ungeoreferenced=allow_ungeoreferenced,
             allow_drivers=texts(allow_drivers),
             allow_network=allow_network,
+            labels=label_options(more),
+            choice=choice_options(more),
         )
+
+    @property
+    def vector_paths(self) -> tuple[str, ...]:
+        """Files of shapes and numbers that decide the bytes; not sources whose pixels are read."""
+        labels = () if self.labels is None or self.labels.path is None else (self.labels.path,)
+        files = (*labels, *(() if self.choice is None else self.choice.paths))
+        # A raster of labels with a band's number is among the sources.
+        return tuple(path for path in files if os.path.isfile(path))  # noqa: PTH113
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether a table in memory decides the bytes, which no later run can compare."""
+        tables = [] if self.labels is None else [self.labels.source]
+        tables += [] if self.choice is None else [self.choice.keep, self.choice.within]
+        return any(hasattr(table, "columns") for table in tables)
 
     def as_used(self) -> dict[str, Any]:
         """The options for the manifest: snake_case, pairs as (width, height), JSON types."""
@@ -308,6 +342,8 @@ class ExportOptions:
             "allow_ungeoreferenced": self.allow_ungeoreferenced,
             "allow_drivers": list(self.allow_drivers),
             "allow_network": self.allow_network,
+            "labels": None if self.labels is None else self.labels.as_used(),
+            "choice": None if self.choice is None else self.choice.as_used(),
         }
 
 

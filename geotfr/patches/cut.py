@@ -54,6 +54,8 @@ class Strip:
         The validity of each scalar band alone, where its pixels are filled by the mask of all bands; else empty.
     masked_counts
         (patch row, patch column) int64: masked pixels of each patch, margins not counted.
+    is_read
+        False where no patch of it is wanted: then it has no planes, and the counts are 0.
     """
 
     layout: PatchLayout
@@ -64,6 +66,7 @@ class Strip:
     plane_valid: tuple[NDArray[np.bool_] | None, ...]
     own_valid: tuple[NDArray[np.bool_], ...]
     masked_counts: NDArray[np.int64]
+    is_read: bool = True
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers in the whole grid of the patches at ``positions`` (row-major within the strip)."""

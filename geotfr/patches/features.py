@@ -36,11 +36,17 @@ class BandSpec:
         Numbers of its planes.
     is_array
         Whether it is an array band; a scalar band has one plane.
+    is_label
+        Whether its values are labels, which mask nothing.
+    fill
+        What its masked pixels hold; None: the export's default value.
     """
 
     name: str
     planes: range
     is_array: bool
+    is_label: bool = False
+    fill: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +125,7 @@ def feature_specs(
 def _feature(
     band: BandSpec, dtypes: Sequence[np.dtype[Any]], depth: int | None, feature_kinds: str, default_value: float
 ) -> FeatureSpec:
+    default_value = default_value if band.fill is None else band.fill
     elements = tuple(band.planes)[:depth]
     missing = (depth or 1) - len(elements)
     fills = [clamped_fill(default_value, dtypes[plane]) for plane in elements]

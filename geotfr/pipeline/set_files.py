@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geotfr.mixer import is_manifest, is_mixer
+from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def belongs_to(names: SetNames) -> Callable[[str], bool]:
         path = names.folder / file_name
         if file_name in names.patch_tables:
             return is_patch_table(path)
+        if file_name in names.coco_files:
+            return is_coco(path)
         if not names.is_of_set(file_name):
             return False
         return not file_name.endswith(".json") or is_mixer(path) or is_manifest(path)

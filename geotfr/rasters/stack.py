@@ -42,11 +42,17 @@ class SourceFeature:
         Positions of its bands in the stack.
     is_array
         Whether a pixel of it is an array; it may have one element.
+    is_label
+        Whether it is made of labels, which mask nothing.
+    fill
+        What masked pixels hold; None: the export's default value.
     """
 
     name: str
     planes: range
     is_array: bool
+    is_label: bool = False
+    fill: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

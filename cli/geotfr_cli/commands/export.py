@@ -21,6 +21,7 @@ from geotfr_cli.options import (
     warn,
     workers_option,
 )
+from geotfr_cli.patch_options import choice_options, label_options
 
 if TYPE_CHECKING:
     from geotfr.pipeline.executors.choose import ExecutorKind
@@ -159,6 +160,8 @@ if TYPE_CHECKING:
     help="Each SOURCE (a folder, a pattern, files) is a raster of its own: a set and a mixer each, PREFIX-NAME, and one"
     " table of all, PREFIX-patches.parquet. Sets that are there stay (extra: table).",
 )
+@label_options
+@choice_options
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
 @executor_options

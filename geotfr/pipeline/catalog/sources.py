@@ -11,11 +11,13 @@ import numpy as np
 from geotfr.errors import DamagedError, UsageError
 from geotfr.options import ExportOptions
 from geotfr.pipeline.catalog.exported import fills_of
-from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
+from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from geotfr.patches.rows import PatchRows
     from geotfr.pipeline.catalog.collect import TableRequest
@@ -41,7 +43,7 @@ def rows_from_sources(
     """
     if reader.manifest is None:
         raise UsageError(f"{reader.shards[0]}: no manifest tells how rasters were cut; leave --source out")
-    options = options_again(reader.manifest.options)
+    options = options_again(reader.manifest.options, read.numbers)
     with open_rasters(rasters, options, 1) as source:
         prepared = Prepared(source, options, workers=1, memory_limit=None, table=request)
         if prepared.rows is None or prepared.plan.layout.count != reader.rows * reader.columns:
@@ -51,7 +53,7 @@ def rows_from_sources(
             )
         tally = Tally()
         for strip in prepared.strips():
-            for unit in prepared.encoder.units(kept_positions(strip, options.masked_threshold, tally)):
+            for unit in prepared.encoder.units(prepared.choice.positions(strip, tally)):
                 encoded = prepared.encoder.encode(strip, unit)
                 prepared.rows.add(encoded, prepared.rows.rows_of(strip, unit, encoded))
                 prepared.encoder.recycle(encoded)
@@ -68,8 +70,8 @@ def rows_from_sources(
     return rows, fills
 
 
-def options_again(used: Mapping[str, Any]) -> ExportOptions:
-    """The options of a set, from its manifest.
+def options_again(used: Mapping[str, Any], numbers: NDArray[np.int64]) -> ExportOptions:
+    """The options of a set of patches ``numbers``, from its manifest.
 
     Raises
     ------
@@ -77,10 +79,16 @@ def options_again(used: Mapping[str, Any]) -> ExportOptions:
         They name files, which a manifest tells without their folders.
     """
     named = [*used.get("masks", ()), *(text for text in used.get("array_bands", ()) if not _OWN_BANDS.fullmatch(text))]
+    labels = used.get("labels")
+    if labels:
+        named.append(labels["source"] or "labels in memory")
     if named:
         raise UsageError(f"the set was made with more files ({', '.join(named)}); export it again with --patch-table")
     known = inspect.signature(ExportOptions.checked).parameters
     given = {name: value for name, value in used.items() if name in known and value is not None}
+    if used.get("choice"):
+        # How they were chosen doesn't matter: the set tells which they are.
+        given["keep"] = numbers.tolist()
     if not given.get("compressed", True):
         given.pop("compressor", None)
     return ExportOptions.checked(**given)

@@ -240,6 +240,7 @@ class Distributed:
             mixer=None if packed.mixer is None else names.folder / packed.mixer,
             manifest=names.folder / names.manifest,
             patch_table=None,
+            coco=None,
             patches_written=manifest.patches_written,
             patches_dropped=len(manifest.patches_dropped),
             masked_share=packed.masked_pixels / (layout.count * layout.patch_yx[0] * layout.patch_yx[1]),

@@ -49,11 +49,11 @@ def publish(
     """Write mixer and manifest, and give all files their names, ``named`` first; the mixer's, if there is one."""
     files = list(named)
     mixer_name = None
-    if manifest.options["masked_threshold"] == 1:
+    if manifest.options["masked_threshold"] == 1 and not manifest.patches_dropped:
         mixer_name = names.mixer(total=len(manifest.shards))
         files.append((mixer_name, text_file(outputs, Mixer.for_layout(layout).to_text())))
     files.append((names.manifest, text_file(outputs, manifest.to_text())))
-    outputs.publish(files, incomplete_without=(*names.tellers, *names.patch_tables))
+    outputs.publish(files, incomplete_without=(*names.tellers, *names.patch_tables, *names.coco_files))
     return mixer_name
 
 
@@ -92,12 +92,18 @@ def outcome_warnings(manifest: Manifest, counts: EncodeCounts, oversized: int) -
             f"{counts.overwritten:,} valid samples were overwritten with the default value because their pixel is"
             " masked in another band; --mask-mode band keeps them"
         )
+    dropped = len(manifest.patches_dropped)
+    if options.get("choice") is not None and dropped:
+        found.append(
+            f"{dropped:,} of {manifest.patches_written + dropped:,} patches are left out: no mixer is written; the"
+            " manifest tells their numbers"
+        )
     if options["masked_threshold"] != 1:
         found.append(
             "a masked threshold other than 1: no mixer is written, as in Earth Engine; the manifest tells more"
         )
     if not manifest.patches_written:
-        found.append("every patch is masked beyond the threshold: no shard is written")
+        found.append("no patch is left: each is masked beyond the threshold or isn't chosen; no shard is written")
     if options["compressor"] == "ee" and not ee_bytes_promised():
         found.append("this Python's zlib is zlib-ng, whose level 6 gives other bytes than Earth Engine's")
     return found

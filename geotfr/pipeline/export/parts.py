@@ -174,7 +174,7 @@ def split_part(prepared: Prepared, number: int, total: int) -> Part:
         number,
         total,
         block_rows=prepared.source.block_shape_yx[0],
-        keeps_all=prepared.options.masked_threshold == 1,
+        keeps_all=prepared.choice.keeps_all,
         streams=not prepared.codec.is_joinable,
     )
 
@@ -194,6 +194,8 @@ def stage_part(
     """Write the files of ``part`` under the hidden names that belong to ``name``; see :func:`export_part`."""
     from geotfr.rasters.safe_open import raster_env
 
+    if prepared.options.labels is not None and prepared.options.labels.coco:
+        raise UsageError("coco: tells of the whole set; export in one run, or leave it out")
     job = ExportJob(prepared)
     if job.is_unversioned:
         raise UsageError(

@@ -240,7 +240,7 @@ def plan_for(
     compresses: bool,
     workers: int,
     memory_limit: int | None,
-    table_bytes: int = 0,
+    extra_bytes: int = 0,
 ) -> ExportPlan:
     """The plan of an export of ``layout`` in the records of ``encoder``.
 
@@ -252,8 +252,8 @@ def plan_for(
         What reading takes beside the buffers, in bytes for each pixel read at once.
     memory_limit
         Bytes of resident memory that the run may take; None: what is fast.
-    table_bytes
-        What the rows of a patch table take.
+    extra_bytes
+        What the rows of a patch table and the shapes of labels take.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def plan_for(
         scratch_pixel_bytes=scratch_pixel_bytes + 1,
         block_shape_yx=block_shape_yx,
         block_bytes=block_bytes,
-        other_bytes=PROCESS_BYTES + units_bytes + block_bytes * workers + table_bytes,
+        other_bytes=PROCESS_BYTES + units_bytes + block_bytes * workers + extra_bytes,
         memory_limit=memory_limit,
         workers=workers,
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from geotfr.errors import UsageError
 from geotfr.options import parse_size
 from geotfr.patches import PatchLayout
 from geotfr.patches.features import BandSpec, feature_specs
 from geotfr.pipeline.catalog.collect import RowCollector, rows_memory_bytes
 from geotfr.pipeline.export.encode import make_encoder
+from geotfr.pipeline.export.labels import with_labels
+from geotfr.pipeline.export.places import patch_choice
 from geotfr.pipeline.export.plan import check_patches, plan_for
 from geotfr.pipeline.export.strips import StripReader
 from geotfr.pipeline.export.unreadable import UnreadableMasked
@@ -21,18 +21,16 @@ from geotfr.records.gzip import codec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from geotfr.grid.region import Region
     from geotfr.options import ExportOptions, Size
-    from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
     from geotfr.pipeline.catalog.collect import TableRequest
-    from geotfr.pipeline.export.resume import Tally
+    from geotfr.pipeline.export.labels import Labels
     from geotfr.pipeline.export.strips import PixelSource
+    from geotfr.rasters.labelled import LabelledSource
     from geotfr.rasters.source import RasterSource
 
-__all__ = ["ON_READ_ERROR", "Prepared", "kept_positions", "open_rasters"]
+__all__ = ["ON_READ_ERROR", "Prepared", "open_rasters"]
 
 ON_READ_ERROR = ("error", "mask")
 
@@ -84,7 +82,11 @@ class Prepared:
     Attributes
     ----------
     source, options
-        What it was made of.
+        What it was made of; the source with the labels, if there are any.
+    labels
+        What the labels are, or None.
+    choice
+        Which patches are written.
     unreadable
         Masks what can't be read, if that is wanted.
     encoder, codec
@@ -107,20 +109,27 @@ class Prepared:
     ) -> None:
         if on_read_error not in ON_READ_ERROR:
             raise UsageError(f"on_read_error: found {on_read_error!r}; allowed are {' and '.join(ON_READ_ERROR)}")
-        self.source = source
+        self.source, self.labels = self._labelled(source, options)
         self.options = options
-        self.unreadable = UnreadableMasked(source) if on_read_error == "mask" else None
+        self.unreadable = UnreadableMasked(self.source) if on_read_error == "mask" else None
         layout = PatchLayout(
-            geobox=source.geobox,
+            geobox=self.source.geobox,
             patch_yx=options.patch_yx,
             kernel_yx=options.kernel_yx,
             pads_edge=options.edge == "pad",
         )
         check_patches(layout)
         self._bands = tuple(
-            BandSpec(name=feature.name, planes=feature.planes, is_array=feature.is_array) for feature in source.features
+            BandSpec(
+                name=feature.name,
+                planes=feature.planes,
+                is_array=feature.is_array,
+                is_label=feature.is_label,
+                fill=feature.fill,
+            )
+            for feature in self.source.features
         )
-        dtypes = tuple(plane.dtype for plane in source.bands)
+        dtypes = tuple(plane.dtype for plane in self.source.bands)
         features = feature_specs(
             self._bands,
             dtypes,
@@ -132,6 +141,7 @@ class Prepared:
         _check_patch_index(options, features)
         self.encoder = make_encoder(layout, features, sequences=options.sequence_data, patch_index=options.patch_index)
         self.rows = None if table is None else RowCollector(self.encoder, features, table.class_bands)
+        self.choice = patch_choice(layout, options, self.source.features, self.labels)
         self.codec = codec(options.compressor)
         self.plan = plan_for(
             layout=layout,
@@ -139,15 +149,20 @@ class Prepared:
             plane_dtypes=dtypes,
             encoder=self.encoder,
             has_mask=self._pixels.has_mask,
-            block_shape_yx=source.block_shape_yx,
-            block_bytes=source.block_bytes,
-            scratch_pixel_bytes=source.scratch_pixel_bytes,
+            block_shape_yx=self.source.block_shape_yx,
+            block_bytes=self.source.block_bytes,
+            scratch_pixel_bytes=self.source.scratch_pixel_bytes,
             max_shard_bytes=options.max_shard_bytes,
             compresses=self.codec.packs,
             workers=workers,
             memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
-            table_bytes=0 if table is None else rows_memory_bytes(layout.count, len(features)),
+            extra_bytes=(0 if table is None else rows_memory_bytes(layout.count, len(features)))
+            + (0 if self.labels is None else self.labels.memory_bytes),
         )
+
+    @staticmethod
+    def _labelled(source: RasterSource, options: ExportOptions) -> tuple[RasterSource | LabelledSource, Labels | None]:
+        return (source, None) if options.labels is None else with_labels(source, options)
 
     @property
     def _pixels(self) -> PixelSource:
@@ -162,7 +177,16 @@ class Prepared:
             mask_mode=self.options.mask_mode,
             first_patch=first_patch,
             stop_patch=stop_patch,
+            wants=self.choice.wants_some,
         )
+
+    def draw(self) -> None:
+        """Draw the patches to write, if that is wanted; reads all pixels where these decide."""
+        self.choice.draw(self.strips())
+
+    def close(self) -> None:
+        """Close what was opened beside the rasters."""
+        self.source.close()
 
 
 def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) -> None:
@@ -172,14 +196,3 @@ def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) 
         raise UsageError("patch_index: a record of sequence_data is a pixel, not a patch; leave one of them out")
     if any(feature.name == options.patch_index for feature in features):
         raise UsageError(f"patch_index: {options.patch_index!r} is a band's name too; give another")
-
-
-def kept_positions(strip: Strip, threshold: float, tally: Tally) -> NDArray[np.int64]:
-    """Positions within the strip of the patches to write; the others' numbers go into the tally."""
-    tally.masked_pixels += int(strip.masked_counts.sum())
-    pixels = strip.layout.patch_yx[0] * strip.layout.patch_yx[1]
-    # A division rounds as the threshold's text did: a share that just meets it is kept.
-    is_kept = strip.masked_counts.ravel() / pixels <= threshold
-    if not is_kept.all():
-        tally.dropped += strip.numbers(np.flatnonzero(~is_kept)).tolist()
-    return np.flatnonzero(is_kept)

@@ -13,15 +13,17 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import UsageError
 from geotfr.mixer import BandInfo, Manifest, SetNames, ShardInfo, SourceInfo
+from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.pipeline.catalog.collect import TableRequest
 from geotfr.pipeline.catalog.exported import fills_of, write_table_of
 from geotfr.pipeline.executors.choose import checked_executor
+from geotfr.pipeline.export.coco import write_coco
 from geotfr.pipeline.export.encode import slots_of
 from geotfr.pipeline.export.identity import source_identities
 from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warnings
-from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
+from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
@@ -64,15 +66,17 @@ class ExportResult:
     shards
         Paths of the shards, in order.
     mixer
-        Path of the mixer; None where ``masked_threshold`` forbids one.
+        Path of the mixer; None where a patch is left out, or ``masked_threshold`` forbids one.
     manifest
         Path of the manifest.
     patch_table
         Path of the patch table, or None.
+    coco
+        Path of the COCO file, or None.
     patches_written
         Records in all shards.
     patches_dropped
-        Patches left out because their masked share passes ``masked_threshold``.
+        Patches left out because their masked share passes ``masked_threshold``, or because they aren't chosen.
     masked_share
         Share of masked pixels among the pixels of all patches, margins not counted.
     pixels_unreadable
@@ -92,6 +96,7 @@ class ExportResult:
     mixer: Path | None
     manifest: Path
     patch_table: Path | None
+    coco: Path | None
     patches_written: int
     patches_dropped: int
     masked_share: float
@@ -109,6 +114,7 @@ class ExportResult:
             "mixer": None if self.mixer is None else str(self.mixer),
             "manifest": str(self.manifest),
             "patch_table": None if self.patch_table is None else str(self.patch_table),
+            "coco": None if self.coco is None else str(self.coco),
             "patches_written": self.patches_written,
             "patches_dropped_masked": self.patches_dropped,
             "left_out": self.plan.to_dict()["left_out"],
@@ -129,12 +135,13 @@ class ExportResult:
                 f"wrote     {self.patches_written:,} patches to {len(self.shards):,}"
                 f" shard{'s' if len(self.shards) != 1 else ''}, {human_bytes(self.size_bytes)}, in"
                 f" {self.seconds:.1f} s ({self.patches_written * self.plan.record_bytes / seconds / 1e6:,.0f} MB/s)",
-                f"dropped   {self.patches_dropped:,} patches over the masked threshold; {columns} columns and {rows}"
-                f" rows ({self.plan.layout.left_out_share:.1%} of the pixels) along the edges",
+                f"dropped   {self.patches_dropped:,} patches over the masked threshold or not chosen; {columns} columns"
+                f" and {rows} rows ({self.plan.layout.left_out_share:.1%} of the pixels) along the edges",
                 f"masked    {self.masked_share:.1%} of the patches' pixels",
-                f"mixer     {self.mixer or 'none: a masked threshold other than 1 forbids it'}",
+                f"mixer     {self.mixer or 'none: not every patch is there, or a masked threshold other than 1'}",
                 f"manifest  {self.manifest}",
                 *([] if self.patch_table is None else [f"table     {self.patch_table}"]),
+                *([] if self.coco is None else [f"shapes    {self.coco}"]),
             )
         )
 
@@ -280,6 +287,12 @@ def export_image(
         ``drive`` (``PREFIX-00000.tfrecord.gz``) or ``cloud-storage`` (``PREFIX00000.tfrecord.gz``).
     allow_ungeoreferenced
         Take rasters that have no georeference.
+    labels, label_field, label_name, label_classes, label_priority, label_background, label_ignore, label_all_touched,
+    label_instances, label_layer, label_where, label_crs, coco
+        Shapes burnt as a band, or a raster of classes: see :class:`geotfr.options.labels.LabelOptions`.
+    min_valid, min_share, class_band, keep, within, sample, stratify, balance, seed
+        Which patches are written: see :class:`geotfr.options.choice.ChoiceOptions`. No mixer is written unless every
+        patch is.
     allow_network
         Fetch sources and masks that are ``https://`` or ``http://`` addresses; without it no network is used.
 
@@ -307,10 +320,16 @@ def export_image(
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     engine = checked_executor(executor, scheduler)
-    table = TableRequest.checked(patch_table=patch_table, class_bands=class_bands)
+    # Shares of labels are what a table is asked for.
+    classes = class_bands or ([checked.labels.band] if patch_table and checked.labels else ())
+    table = TableRequest.checked(patch_table=patch_table, class_bands=classes)
     if engine not in ("serial", "threads"):
         if table is not None:
             raise UsageError("patch_table: other processes make none; use the executor threads, or make_patch_table")
+        if checked.labels is not None and checked.labels.coco:
+            raise UsageError("coco: other processes make none; use the executor threads")
+        if checked.choice is not None and checked.choice.draws:
+            raise UsageError("sample, balance: each process would look at all patches; use the executor threads")
         # It builds upon this module.
         from geotfr.pipeline.export.distribute import Distributed
 
@@ -358,6 +377,7 @@ class ExportJob:
         self._encoder = prepared.encoder
         self._codec = prepared.codec
         self._rows = prepared.rows
+        self._choice = prepared.choice
         self.plan = prepared.plan
 
     def run(
@@ -392,7 +412,7 @@ class ExportJob:
         with (
             outputs,
             raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
-            progress_bar(progress, total_patches=plan.layout.count, what="export") as report,
+            progress_bar(progress, total_patches=self._choice.count, what="export") as report,
         ):
             self.check_names(names, overwrite=overwrite or resume)
             by_digest = resume and not fast_resume
@@ -403,7 +423,7 @@ class ExportJob:
             whole_bytes = sum(shard.file.size for shard in journal.shards)
             check_space(names.folder, self._least_bytes() - whole_bytes, what="this export")
             report(journal.first_patch, whole_bytes)
-            is_size_known = plan.is_even and options.compressor == "none" and options.masked_threshold == 1
+            is_size_known = plan.is_even and options.compressor == "none" and self._choice.keeps_all
             writer = ShardWriter(
                 outputs,
                 self._codec,
@@ -416,10 +436,12 @@ class ExportJob:
             named, infos = named_shards(names, writer.shards)
             unreadable = 0 if self._unreadable is None else self._unreadable.pixels
             manifest = self.manifest(infos, tally.dropped, unreadable)
-            tables = []
+            tables, labels = [], self._prepared.labels
             if self._rows is not None:
                 table = write_table_of(outputs, self._rows.rows(), manifest, writer.shards, fills_of(plan.features))
                 tables.append((names.patch_table, table))
+            if labels is not None and labels.coco:
+                tables.append((names.coco, write_coco(outputs, plan.layout, manifest, labels)))
             mixer_name = publish(outputs, names, [*named, *tables], manifest, plan.layout)
         patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
         # Where all records are alike, the plan has told it.
@@ -430,9 +452,10 @@ class ExportJob:
             mixer=None if mixer_name is None else names.folder / mixer_name,
             manifest=names.folder / names.manifest,
             patch_table=None if self._rows is None else names.folder / names.patch_table,
+            coco=names.folder / names.coco if labels is not None and labels.coco else None,
             patches_written=manifest.patches_written,
             patches_dropped=len(manifest.patches_dropped),
-            masked_share=tally.masked_pixels / (plan.layout.count * patch_pixels),
+            masked_share=tally.masked_pixels / max(self._choice.count * patch_pixels, 1),
             pixels_unreadable=manifest.pixels_unreadable,
             shards_resumed=resumed,
             size_bytes=sum(shard.bytes for shard in manifest.shards),
@@ -448,7 +471,7 @@ class ExportJob:
     @property
     def is_unversioned(self) -> bool:
         """Whether a source can't be compared with another run's: it is in memory, or its server tells no version."""
-        return not all(file.has_version for file in self._source.sources)
+        return self.options.has_frames or not all(file.has_version for file in self._source.sources)
 
     @property
     def block_shape_yx(self) -> tuple[int, int]:
@@ -472,7 +495,7 @@ class ExportJob:
             "features": [[feature.name, feature.kind, feature.depth] for feature in self.plan.features],
             "sources": source_identities(
                 self._source.sources,
-                [region] if region is not None and is_file else [],
+                [*([region] if region is not None and is_file else []), *self.options.vector_paths],
                 noted=noted.get("sources"),
                 by_digest=by_digest,
             ),
@@ -480,7 +503,7 @@ class ExportJob:
 
     def _least_bytes(self) -> int:
         """Bytes that the shards take for certain."""
-        if self.options.masked_threshold != 1 or not self.plan.is_even:
+        if not self._choice.keeps_all or not self.plan.is_even:
             return 0
         return self.plan.total_bytes // (1 if self.options.compressor == "none" else _MOST_DEFLATED)
 
@@ -491,6 +514,8 @@ class ExportJob:
         if self._rows is not None:
             table = names.folder / names.patch_table
             check_output(table, overwrite=overwrite and is_patch_table(table))
+        if self.options.labels is not None and self.options.labels.coco:
+            check_output(names.folder / names.coco, overwrite=overwrite and is_coco(names.folder / names.coco))
         check_output(names.folder / names.shard(plan.shard_count - 1, total=plan.shard_count), overwrite=True)
         if plan.is_even and self.options.masked_threshold == 1:
             check_output(names.folder / names.mixer(total=plan.shard_count), overwrite=overwrite)
@@ -506,6 +531,7 @@ class ExportJob:
         self, writer: ShardWriter, journal: ExportJournal, report: Progress, part: Part | None = None
     ) -> None:
         """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
+        self._prepared.draw()
         plan, encoder, options, tally, rows = self.plan, self._encoder, self.options, journal.tally, self._rows
         with encoder_pool(plan.workers) as pool:
             cutter = ShardCutter(
@@ -541,7 +567,7 @@ class ExportJob:
             stop = None if part is None else part.patches.stop
             for strip in self._prepared.strips(first_patch=journal.first_patch, stop_patch=stop):
                 journal.strip(strip.rows.start * plan.layout.columns + strip.columns.start)
-                for unit in encoder.units(kept_positions(strip, options.masked_threshold, tally)):
+                for unit in encoder.units(self._choice.positions(strip, tally)):
                     window.submit(encode, strip, unit)
                 # The strip's buffer is used again: nothing may still be encoded from it.
                 window.drain()
@@ -569,6 +595,7 @@ class ExportJob:
             compressor_level=self._codec.level,
             compressor_library=self._codec.library,
             pixels_unreadable=pixels_unreadable,
+            labels=None if self._prepared.labels is None else self._prepared.labels.to_dict(),
         )
 
     def _band_info(self, feature: FeatureSpec) -> BandInfo:

@@ -17,7 +17,7 @@ from geotfr.grid import Window
 from geotfr.patches.cut import Strip, count_masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,8 @@ class _Buffer:
 class StripReader:
     """The strips of a plan's patches, from ``first_patch`` to before ``stop_patch``, in order.
 
+    A strip of patch rows and columns of which ``wants`` says no isn't read.
+
     A strip's arrays are overwritten two strips later (one later with a single buffer): consume it before asking for
     the next.
     """
@@ -78,8 +80,10 @@ class StripReader:
         mask_mode: str,
         first_patch: int = 0,
         stop_patch: int | None = None,
+        wants: Callable[[range, range], bool] | None = None,
     ) -> None:
         self._plan = plan
+        self._wants = wants
         self._patches = first_patch, stop_patch
         self._source = source
         self._bands = bands
@@ -115,6 +119,18 @@ class StripReader:
 
     def _load(self, buffer: _Buffer, previous: _Buffer | None, rows: range, columns: range) -> Strip:
         layout = self._plan.layout
+        if self._wants is not None and not self._wants(rows, columns):
+            return Strip(
+                layout=layout,
+                rows=rows,
+                columns=columns,
+                planes=(),
+                valid=None,
+                plane_valid=(),
+                own_valid=(),
+                masked_counts=np.zeros((len(rows), len(columns)), np.int64),
+                is_read=False,
+            )
         window = layout.blocks_window(rows, columns)
         grid_rows = layout.geobox.shape_yx[0]
         inside = window.clipped(layout.geobox.shape_yx)
@@ -213,4 +229,6 @@ class StripReader:
     def _own_valid(self, buffer: _Buffer, part: tuple[slice, slice]) -> tuple[NDArray[np.bool_], ...]:
         if not (self._source.has_mask and self._is_pixel_mode):
             return ()
-        return tuple(buffer.plane_valid[band.planes[0]][part] for band in self._bands if not band.is_array)
+        # A label beneath a masked pixel is no sample that is lost.
+        scalars = (band for band in self._bands if not (band.is_array or band.is_label))
+        return tuple(buffer.plane_valid[band.planes[0]][part] for band in scalars)

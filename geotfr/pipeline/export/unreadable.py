@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from geotfr.rasters.labelled import LabelledSource
     from geotfr.rasters.source import RasterSource
 
 __all__ = ["UnreadableMasked", "pixels_of"]
@@ -33,7 +34,7 @@ class UnreadableMasked:
 
     has_mask = True
 
-    def __init__(self, source: RasterSource) -> None:
+    def __init__(self, source: RasterSource | LabelledSource) -> None:
         self._source = source
         self._blocks: dict[tuple[int, int], None] = {}
         self.first_error = ""

@@ -11,7 +11,7 @@ import numpy as np
 from geotfr.errors import UsageError
 from geotfr.mixer import Mixer, SourceInfo
 from geotfr.patches.cut import runs
-from geotfr.pipeline.export.prepare import Prepared, kept_positions, open_rasters
+from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import Tally
 from geotfr.pipeline.predict.inputs import InputFeature, Piece
 
@@ -50,7 +50,7 @@ class RasterInputs:
     lost = 0
 
     def __init__(self, sources: Any, options: ExportOptions, *, names: Sequence[str] | None, workers: int) -> None:
-        for option in ("sequence_data", "patch_index"):
+        for option in ("sequence_data", "patch_index", "labels", "choice"):
             if getattr(options, option):
                 raise UsageError(f"{option}: is about records, and the patches come from a raster; leave it out")
         self._options = options
@@ -104,7 +104,7 @@ class RasterInputs:
         """The patches of some patch columns, in ascending order."""
         self._tally = Tally()
         for strip in self._prepared.strips():
-            kept = kept_positions(strip, self._options.masked_threshold, self._tally)
+            kept = self._prepared.choice.positions(strip, self._tally)
             place = strip.columns.start + kept % len(strip.columns)
             positions = kept[(place >= columns.start) & (place < columns.stop)]
             if len(positions):

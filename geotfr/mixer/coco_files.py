@@ -1,0 +1,19 @@
+"""COCO files of sets by how they begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["COCO_HEAD", "is_coco"]
+
+COCO_HEAD = '{"info": {"description": "shapes in the patches of a geotfr set'
+"""What such a file begins with."""
+
+
+def is_coco(path: str | Path) -> bool:
+    """Whether ``path`` is a COCO file of a set."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(COCO_HEAD)) == COCO_HEAD.encode()
+    except OSError:
+        return False
