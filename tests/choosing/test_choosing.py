@@ -253,3 +253,18 @@ def test_the_command_tells_what_is_left_out(tmp_path: Path) -> None:
     assert outcome.code == 0
     assert "26 of 30 patches are left out: no mixer is written" in outcome.told
     assert_refused(run(*args, "--min-valid", "none"), 2, "min_valid")
+
+
+def test_parts_and_processes_write_what_one_run_does(tmp_path: Path) -> None:
+    source, _, _ = scene(tmp_path)
+    options: dict[str, Any] = {"min_valid": 0.4, "min_share": "1=0.02", "class_band": "class", "max_file_size": 3000}
+    export(source, tmp_path, **options)
+    one = {path.name: path.read_bytes() for path in tmp_path.glob("out*")}
+    assert len(one) > 2
+    (tmp_path / "parts").mkdir()
+    for number in (2, 0, 1):
+        geotfr.export_part(source, tmp_path / "parts" / "out", split=(number, 3), patch_dimensions=PATCH, **options)
+    geotfr.finalize_export(tmp_path / "parts" / "out")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "parts").glob("out*")} == one
+    with pytest.raises(GeotfrError, match="use the executor threads"):
+        export(source, tmp_path, sample=3, executor="processes")

@@ -232,3 +232,35 @@ def test_the_patch_table_has_the_shares_of_the_labels(tmp_path: Path) -> None:
     for number, share in zip(table["number"].to_pylist(), table["share_12"].to_pylist(), strict=True):
         core = block_of(whole, number, patch=PATCH, margin=0, columns=COLUMNS)
         assert share == (core == 12).mean()
+
+
+def test_a_stopped_run_goes_on_with_the_same_labels_only(tmp_path: Path) -> None:
+    # Several strips, each of several shards.
+    source, path = write_raster(tmp_path / "tall.tif", np.zeros((1100, WIDTH), np.uint8)), tmp_path / "labels.gpkg"
+    frame().to_file(path)
+    options: dict[str, Any] = {"label_field": "code", "max_file_size": 50_000, "workers": 1}
+    export(source, tmp_path, path, **options)
+    one = {file.name: file.read_bytes() for file in tmp_path.glob("out*")}
+
+    steps: list[int] = []
+
+    def stop(patches: int, _: int) -> None:
+        steps.append(patches)
+        if sum(steps) > 100:
+            steps.clear()
+            raise KeyboardInterrupt
+
+    options |= {"resume": True, "overwrite": True}
+    with pytest.raises(KeyboardInterrupt):
+        export(source, tmp_path, path, progress=stop, **options)
+    result = export(source, tmp_path, path, **options)
+    assert result.shards_resumed > 0
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("out*")} == one
+    with pytest.raises(KeyboardInterrupt):
+        export(source, tmp_path, path, progress=stop, **options)
+    path.unlink()
+    frame().iloc[3:].to_file(path)
+    with pytest.raises(geotfr.errors.UsageError, match="sources"):
+        export(source, tmp_path, path, **options)
+    with pytest.raises(geotfr.errors.UsageError, match="a source is in memory"):
+        export(source, tmp_path, frame(), **options)
