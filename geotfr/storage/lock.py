@@ -130,6 +130,8 @@ class OutputLock:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise output_error(self._output, error) from error
 
     def remove_leftovers(self, *, besides: Collection[Path] = ()) -> None:
         """Remove temporary files and folders that a killed writer of this output left, but those of ``besides``."""
