@@ -180,12 +180,15 @@ class _StripBlender:
 
 
 class _Mean:
-    """Weighted means: ``mean`` so far and the ``weight`` it stands for, ``(band, row, col)``."""
+    """Weighted means: ``mean`` so far and the ``weight`` it stands for, ``(band, row, col)``.
+
+    All bands share one plane of weights until a value of one of them takes no part.
+    """
 
     def __init__(self, overlap: Overlap, strip: _Strip, bands: int, dtype: np.dtype[Any]) -> None:
         self._strip = strip
         self._mean = np.zeros((bands, *strip.shape), dtype)
-        self._weight = np.zeros((bands, *strip.shape), np.float32)
+        self._weight = np.zeros((1, *strip.shape), np.float32)
         self.planes: list[tuple[NDArray[Any], Any]] = [(self._mean, 0), (self._weight, 0)]
         sides = zip(strip.area.patch_yx, strip.area.margin_yx, strict=True)
         along = [axis_weights(overlap, patch, margin) for patch, margin in sides]
@@ -201,20 +204,31 @@ class _Mean:
     ) -> None:
         """Blocks ``(block, row, col)`` of each band, at a place of the strip; ``cut`` rows of each are above it."""
         weights = self._weights[cut:]
+        are_plain = [
+            known is None and np.isfinite([block.min(), block.max()]).all()
+            for block, known in zip(blocks, valid, strict=True)
+        ]
+        if len(self._weight) < len(self._mean) and not all(are_plain):
+            self._weight = np.repeat(self._weight, len(self._mean), axis=0)
+            self.planes[1] = self._weight, 0
+        step: Any = None
         for band, (block, known) in enumerate(zip(blocks, valid, strict=True)):
             mean = self._strip.blocks(self._mean[band], *place)
-            weight = self._strip.blocks(self._weight[band], *place)
-            if known is None and np.isfinite([block.min(), block.max()]).all():
+            if band < len(self._weight):
+                weight = self._strip.blocks(self._weight[band], *place)
+                if not are_plain[band]:
+                    _lay_valid(mean, weight, block, np.bool_(True) if known is None else known, weights)
+                    continue
                 weight += weights
-                delta = np.subtract(block, mean, dtype=mean.dtype)
-                delta *= weights / weight
-                mean += delta
-            else:
-                _lay_valid(mean, weight, block, np.bool_(True) if known is None else known, weights)
+                step = weights / weight
+            delta = np.subtract(block, mean, dtype=mean.dtype)
+            delta *= step
+            mean += delta
 
     def result(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The first patch row."""
-        return self._strip.cores(self._mean), self._strip.cores(self._weight) > 0
+        cores = self._strip.cores(self._mean)
+        return cores, np.broadcast_to(self._strip.cores(self._weight) > 0, cores.shape)
 
 
 def _lay_valid(

@@ -43,7 +43,7 @@ COG_OPTIONS = frozenset(
 """**Source**: the option list of GDAL 3.10's COG driver, without those that resample: the grid and the overviews are
 made here. A test asks GDAL for each."""
 
-_CACHE_BYTES = 64 << 20
+_CACHE_BYTES = 32 << 20
 
 
 def cog_options(

@@ -35,7 +35,7 @@ STAGE_OPTIONS = {"COMPRESS": "ZSTD", "ZSTD_LEVEL": "1"}
 """Creation options of files that GDAL reads once more: the fastest compression that spares the disk."""
 
 _SMALLEST_LEVEL = 512
-_SIDE = 1024
+_SIDE = 512
 
 
 def overview_shapes(shape_yx: tuple[int, int]) -> list[tuple[int, int]]:
