@@ -16,7 +16,7 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/ready-interop: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask]' duckdb
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop

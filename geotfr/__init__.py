@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from geotfr.mixer import Manifest, Mixer, read_manifest, read_mixer
     from geotfr.pipeline.catalog.collection import CollectionResult, export_collection
     from geotfr.pipeline.catalog.split import SplitResult, split_patches
+    from geotfr.pipeline.catalog.stac import StacResult, write_stac_item
     from geotfr.pipeline.catalog.stats import StatisticsResult, compute_statistics
     from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
     from geotfr.pipeline.export.finalize import FinalizeResult, finalize_export
@@ -119,6 +120,7 @@ __all__ = [
     "SparseFeature",
     "SparseValue",
     "SplitResult",
+    "StacResult",
     "StatisticsResult",
     "Stream",
     "UsageError",
@@ -172,6 +174,7 @@ __all__ = [
     "write_index",
     "write_mixer",
     "write_sequence_examples",
+    "write_stac_item",
     "write_swipe",
 ]
 
@@ -205,6 +208,7 @@ _ROOMS = {
     "geotfr.vectors.patch_table": ("PatchTable", "read_patch_table"),
     "geotfr.pipeline.catalog.collection": ("CollectionResult", "export_collection"),
     "geotfr.pipeline.catalog.split": ("SplitResult", "split_patches"),
+    "geotfr.pipeline.catalog.stac": ("StacResult", "write_stac_item"),
     "geotfr.pipeline.catalog.stats": ("StatisticsResult", "compute_statistics"),
     "geotfr.pipeline.catalog.table": ("PatchTableResult", "make_patch_table"),
     "geotfr.pipeline.export.run": ("ExportResult", "export_image", "plan_export"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,8 @@ from geotfr_cli.options import (
     workers_option,
 )
 from geotfr_cli.patch_options import choice_options, label_options
+from geotfr_cli.stac_items import check_stac_wanted, write_stac
+from geotfr_cli.table_choice import date_option, stac_option
 
 if TYPE_CHECKING:
     from geotfr.pipeline.executors.choose import ExecutorKind
@@ -162,6 +165,8 @@ if TYPE_CHECKING:
 )
 @label_options
 @choice_options
+@stac_option
+@date_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop before a pixel is read.")
 @workers_option
 @executor_options
@@ -187,6 +192,8 @@ def command(
     patch_table: bool,
     class_bands: str,
     collection: bool,
+    stac: bool,
+    date: str | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -205,12 +212,14 @@ def command(
         "scale": _number(scale, "--scale"),
         "complex_parts": complex_parts is not None,
     }
+    check_stac_wanted(stac=stac, date=date)
     if collection:
-        if dry_run or resume or fast_resume or split is not None:
-            raise click.UsageError("--collection: goes without --dry-run, --resume and --split; leave them out")
+        alone = {"--stac": stac, "--dry-run": dry_run, "--resume": resume or fast_resume, "--split": split}
+        alone["--executor"] = executor or scheduler
         _export_collection(
             sources,
             prefix,
+            [flag for flag, value in alone.items() if value],
             overwrite=overwrite,
             on_read_error=on_read_error,
             class_bands=class_bands,
@@ -256,15 +265,26 @@ def command(
             raise click.UsageError("--split: a part is run by threads; start the parts side by side instead")
         if patch_table:
             raise click.UsageError("--patch-table: a part has no table; run 'geotfr table' when the set is finalized")
+        if stac:
+            raise click.UsageError("--stac: a part has no Item; write the set's with geotfr.write_stac_item")
         options["resume"] = resume or fast_resume
         result = export_part(sources, prefix, split=split, **options)
     warn(result.warnings, quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
+    if stac:
+        write_stac(
+            Path(result.to_dict()["manifest"]), date=date, overwrite=overwrite, quiet=quiet, class_bands=class_bands
+        )
     if result.pixels_unreadable:
         click.get_current_context().exit(LOSSES)
 
 
-def _export_collection(sources: tuple[str, ...], prefix: str, *, quiet: bool, as_json: bool, **options: Any) -> None:
+def _export_collection(
+    sources: tuple[str, ...], prefix: str, alone: list[str], *, quiet: bool, as_json: bool, **options: Any
+) -> None:
+    """Export each source as a set of its own; ``alone`` are flags that one raster's export takes only."""
+    if alone:
+        raise click.UsageError(f"--collection: goes without {', '.join(alone)}; export the rasters one by one for it")
     from geotfr.pipeline.catalog.collection import export_collection
 
     def tell(name: str, place: int, count: int) -> None:

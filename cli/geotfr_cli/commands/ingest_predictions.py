@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,8 @@ from geotfr_cli.options import (
     warn,
     workers_option,
 )
+from geotfr_cli.stac_items import check_stac_wanted, write_stac
+from geotfr_cli.table_choice import date_option, stac_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +132,8 @@ if TYPE_CHECKING:
     multiple=True,
     help="GDAL creation option, over the defaults: tiles, DEFLATE level 1 with predictor.",
 )
+@stac_option
+@date_option
 @click.option("--verify", is_flag=True, help="Read the records once more and compare every pixel of the raster.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop; nothing is written.")
 @workers_option
@@ -141,6 +146,8 @@ def command(
     each: bool,
     mosaic: bool,
     verify: bool,
+    stac: bool,
+    date: str | None,
     dry_run: bool,
     overwrite: bool,
     quiet: bool,
@@ -155,6 +162,7 @@ def command(
     if options["grid"] is not None:
         # Without a mixer all arguments are shards.
         shards = (mixer, *shards)
+    check_stac_wanted(stac=stac, date=date)
     if each and mosaic:
         raise click.UsageError("--each, --mosaic: give one of them")
     if each or mosaic:
@@ -175,6 +183,8 @@ def command(
         warn((*result.notes, *result.warnings), quiet=quiet)
         if not as_json:
             show(result.to_text(), {}, quiet=quiet, as_json=False)
+        if stac:
+            write_stac(Path(result.output), date=date, overwrite=overwrite, quiet=quiet)
         done.append(result)
     if as_json:
         documents = [result.to_dict() for result in done]

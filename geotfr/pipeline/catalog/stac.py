@@ -1,0 +1,318 @@
+"""STAC Items of an export and of a raster: where and when it is, and which files it is made of.
+
+**Source**: STAC 1.1; the extensions projection 2.0, label 1.0.1 and file 2.1.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.grid.crs import crs_wkt
+from geotfr.grid.footprints import LONLAT, lonlat_bounds
+from geotfr.mixer import is_manifest, is_mixer, read_manifest
+from geotfr.mixer.patch_tables import is_patch_table
+from geotfr.storage import atomic_output
+from geotfr.storage.atomic import check_output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from geotfr.grid import GeoBox
+    from geotfr.mixer import Manifest
+
+    PathLike = str | os.PathLike[str]
+
+__all__ = ["StacResult", "check_stac", "stac_path", "write_stac_item"]
+
+_PROJECTION = "https://stac-extensions.github.io/projection/v2.0.0/schema.json"
+_LABEL = "https://stac-extensions.github.io/label/v1.0.1/schema.json"
+_FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
+_EDGE_POINTS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StacResult:
+    """The Item that was written: its file, the Item in JSON types, and what a user should know, one line each."""
+
+    path: Path
+    item: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def check_stac() -> Any:
+    """pystac.
+
+    Raises
+    ------
+    UsageError
+        The extra ``stac`` isn't installed.
+    """
+    try:
+        return importlib.import_module("pystac")
+    except ModuleNotFoundError as error:
+        raise UsageError("STAC Items need pystac, which isn't installed; pip install 'geotfr[stac]'") from error
+
+
+def stac_path(source: PathLike) -> Path:
+    """Where the Item of a manifest or a raster goes by default.
+
+    >>> stac_path("out/scene-manifest.json").name, stac_path("map.tif").name
+    ('scene-stac.json', 'map.stac.json')
+    """
+    path = Path(source)
+    if path.name.endswith("manifest.json"):
+        return path.with_name(f"{path.name.removesuffix('manifest.json')}stac.json")
+    return path.with_suffix(".stac.json")
+
+
+def write_stac_item(
+    source: PathLike,
+    output: PathLike | None = None,
+    *,
+    date: str | None = None,
+    class_bands: str | Sequence[str] = (),
+    overwrite: bool = False,
+) -> StacResult:
+    """Write the STAC Item of an export (its manifest) or of a GeoTIFF, with relative links to the files beside it.
+
+    Parameters
+    ----------
+    source
+        A manifest, or a GeoTIFF.
+    output
+        The Item's file; by default ``PREFIX-stac.json``, or ``NAME.stac.json`` beside a raster.
+    date
+        ISO 8601, ``2024-06-01`` or ``2024-06-01/2024-06-30``. By default the file's time of change, and a warning.
+    class_bands
+        Bands of an export whose values are labels: the Item has the label extension. The patch table beside the set
+        tells their classes.
+    overwrite
+        Replace ``output``.
+
+    Raises
+    ------
+    UsageError
+        A date that is none, or pystac isn't installed.
+    InputError
+        A file that is neither.
+    OutputError
+        The Item can't be written, or exists and ``overwrite`` is False.
+
+    Examples
+    --------
+    >>> write_stac_item("patches/scene-manifest.json", date="2024-06-01").path  # doctest: +SKIP
+    PosixPath('patches/scene-stac.json')
+    """
+    pystac = check_stac()
+    path = Path(source)
+    if not path.is_file():
+        raise MissingInputError(f"{path}: no such file; name a manifest or a GeoTIFF")
+    target = stac_path(path) if output is None else Path(output)
+    check_output(target, overwrite=overwrite)
+    warnings = []
+    if date is None:
+        warnings.append(
+            "the Item's date is the file's time of change; --datetime (date=) tells when the pixels are from"
+        )
+    when = _dates(date, path)
+    if path.suffix == ".json":
+        if not is_manifest(path):
+            raise InputError(f"{path}: no manifest; an Item is made of a manifest or a GeoTIFF")
+        manifest = read_manifest(path)
+        geobox, assets = manifest.geobox, _assets_of(path, manifest)
+        properties = _labels(path, manifest, class_bands)
+        name = path.name.removesuffix("manifest.json").rstrip("-") or path.resolve().parent.name
+    else:
+        geobox, assets = _raster(path)
+        properties, name = {}, path.stem
+    folder = os.path.relpath(path.resolve().parent, target.resolve().parent)
+    geometry, bounds = _footprint(geobox)
+    item = pystac.Item(
+        id=name,
+        geometry=geometry,
+        bbox=bounds,
+        properties={**_projection(geobox), **properties},
+        stac_extensions=[_PROJECTION, _FILE, *([_LABEL] if properties else [])],
+        **when,
+    )
+    for key, asset in assets.items():
+        href = (Path(folder) / asset.pop("file")).as_posix()
+        item.add_asset(key, pystac.Asset.from_dict({"href": href if href.startswith("..") else f"./{href}", **asset}))
+    document = item.to_dict(include_self_link=False)
+    with atomic_output(target, overwrite=overwrite) as file:
+        file.write((json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    return StacResult(path=target, item=document, warnings=tuple(warnings))
+
+
+def _dates(date: str | None, path: Path) -> dict[str, Any]:
+    """``datetime``, or start and end, as pystac takes them."""
+    if date is None:
+        changed = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+        return {"datetime": changed}
+    found = []
+    for text in date.split("/"):
+        try:
+            when = datetime.fromisoformat(text.strip())
+        except ValueError as error:
+            raise UsageError(
+                f"date: found {date!r}; allowed are ISO 8601 dates, as 2024-06-01 or 2024-06-01/2024-06-30"
+            ) from error
+        found.append(when if when.tzinfo else when.replace(tzinfo=UTC))
+    if len(found) == 1:
+        return {"datetime": found[0]}
+    if len(found) != 2 or found[0] > found[1]:
+        raise UsageError(f"date: found {date!r}; allowed is one date, or a first and a last one")
+    return {"datetime": None, "start_datetime": found[0], "end_datetime": found[1]}
+
+
+def _projection(geobox: GeoBox) -> dict[str, Any]:
+    a, b, c, d, e, f = geobox.affine
+    made: dict[str, Any] = {"proj:code": None}
+    if ":" in geobox.crs and "[" not in geobox.crs:
+        made["proj:code"] = geobox.crs
+    elif geobox.crs:
+        made["proj:wkt2"] = _wkt2(geobox.crs)
+    return {**made, "proj:shape": list(geobox.shape_yx), "proj:transform": [a, b, c, d, e, f]}
+
+
+def _wkt2(crs: str) -> str:
+    import pyproj
+
+    return str(pyproj.CRS.from_user_input(crs_wkt(crs)).to_wkt())
+
+
+def _footprint(geobox: GeoBox) -> tuple[dict[str, Any] | None, list[float] | None]:
+    """The grid's outline in longitude and latitude, and its bounds; None for a grid without place."""
+    height, width = geobox.shape_yx
+    zero = np.zeros(1, np.int64)
+    bounds = lonlat_bounds(geobox.crs, geobox.affine, (height, width), zero, zero)[0]
+    if not np.isfinite(bounds).all():
+        return None, None
+    west, south, east, north = bounds.tolist()
+    geometry: dict[str, Any] = {"type": "Polygon", "coordinates": []}
+    if west > east or east - west > 180:
+        # GeoJSON cuts at the antimeridian; what reaches around the world has its bounds for an outline.
+        parts = [(west, 180.0), (-180.0, east)] if west > east else [(west, east)]
+        rings = [[[[w, south], [e, south], [e, north], [w, north], [w, south]]] for w, e in parts]
+        geometry = {"type": "MultiPolygon", "coordinates": rings}
+    else:
+        geometry["coordinates"] = [_ring(geobox)]
+    return geometry, [west, south, east, north]
+
+
+def _ring(geobox: GeoBox) -> list[list[float]]:
+    import pyproj
+
+    a, b, c, d, e, f = geobox.affine
+    height, width = geobox.shape_yx
+    step = np.arange(_EDGE_POINTS) / _EDGE_POINTS
+    one, none = np.ones_like(step), np.zeros_like(step)
+    down = np.concatenate([step, one, 1 - step, none, [0.0]]) * height
+    right = np.concatenate([none, step, one, 1 - step, [0.0]]) * width
+    if a * e - b * d > 0:
+        down, right = down[::-1], right[::-1]
+    transform = pyproj.Transformer.from_crs(crs_wkt(geobox.crs), LONLAT, always_xy=True).transform
+    lon, lat = transform(a * right + b * down + c, d * right + e * down + f)
+    found: list[list[float]] = np.stack([lon, lat], axis=1).tolist()
+    return found
+
+
+def _assets_of(path: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
+    bands = [
+        {"name": band.name, "data_type": band.dtype, **({} if band.nodata is None else {"nodata": band.nodata})}
+        for band in manifest.bands
+    ]
+    suffix = "" if manifest.compressor == "none" else "+gzip"
+    found: dict[str, dict[str, Any]] = {}
+    for number, shard in enumerate(manifest.shards):
+        found[f"shard-{number:05d}"] = {
+            "file": shard.name,
+            "type": f"application/x-tfrecord{suffix}",
+            "title": f"{shard.records:,} records",
+            "roles": ["data"],
+            "bands": bands,
+            "file:size": shard.bytes,
+        }
+    prefix = path.name.removesuffix("manifest.json")
+    mixers = [path.with_name(f"{prefix}mixer.json"), path.with_name(f"{prefix.rstrip('-')}.json")]
+    others = {
+        "mixer": next((each for each in mixers if each.is_file() and is_mixer(each)), None),
+        "manifest": path,
+        "patches": path.with_name(f"{prefix}patches.parquet"),
+    }
+    for key, file in others.items():
+        if file is None or (key == "patches" and not is_patch_table(file)):
+            continue
+        found[key] = {
+            "file": file.name,
+            "type": "application/vnd.apache.parquet" if key == "patches" else "application/json",
+            "roles": ["metadata"],
+            "file:size": file.stat().st_size,
+        }
+    return found
+
+
+def _labels(path: Path, manifest: Manifest, class_bands: str | Sequence[str]) -> dict[str, Any]:
+    """The label extension's properties; empty without label bands."""
+    names = [name.strip() for name in (class_bands.split(",") if isinstance(class_bands, str) else class_bands)]
+    names = [name for name in names if name]
+    known = [band.name for band in manifest.bands]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"class_bands: no band {name!r}; the bands are {', '.join(known)}")
+    if not names:
+        return {}
+    table = path.with_name(path.name.removesuffix("manifest.json") + "patches.parquet")
+    classes = {name: _classes(table, name, len(names)) for name in names}
+    return {
+        "label:properties": None,
+        "label:classes": [{"name": name, "classes": values} for name, values in classes.items()],
+        "label:description": f"classes of {', '.join(names)}",
+        "label:type": "raster",
+        "label:tasks": ["segmentation"],
+    }
+
+
+def _classes(table: Path, band: str, bands: int) -> list[int]:
+    """The classes of a band that a patch table has shares of."""
+    if not is_patch_table(table):
+        return []
+    from geotfr.vectors.patch_table import read_patch_table
+
+    prefix = "share_" if bands == 1 else f"share_{band}_"
+    found = [name.removeprefix(prefix) for name in read_patch_table(table).names if name.startswith(prefix)]
+    return sorted(int(value) for value in found if value.lstrip("-").isdecimal())
+
+
+def _raster(path: Path) -> tuple[GeoBox, dict[str, dict[str, Any]]]:
+    from geotfr.rasters.request import SourceRequest
+    from geotfr.rasters.source import open_export_source
+
+    with open_export_source([str(path)], SourceRequest(allow_ungeoreferenced=True)) as source:
+        geobox = source.geobox
+        bands = []
+        for feature, number in ((each, number) for each in source.features for number in each.planes):
+            band = source.bands[number]
+            made: dict[str, Any] = {"name": feature.name, "data_type": np.dtype(band.dtype).name}
+            if band.nodata:
+                value = np.asarray(band.nodata[0]).item()
+                made["nodata"] = value if np.isfinite(value) else str(value)
+            bands.append(made)
+    return geobox, {
+        "raster": {
+            "file": path.name,
+            "type": "image/tiff; application=geotiff",
+            "roles": ["data"],
+            "bands": bands,
+            "file:size": path.stat().st_size,
+        }
+    }

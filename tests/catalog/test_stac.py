@@ -1,0 +1,173 @@
+"""STAC Items of exports and rasters, checked by pystac and against the specification's rules; no network."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from oracle.rasters import NORTH_UP, ROTATED, numbered, write_raster
+from oracle.run import assert_refused, run
+from oracle.sets import write_set
+
+import geotfr
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pystac = pytest.importorskip("pystac")
+pytest.importorskip("jsonschema")
+stac_validator = pytest.importorskip("pystac.validation.stac_validator")
+pytest.importorskip("pyarrow")
+shapely = pytest.importorskip("shapely")
+
+
+def assert_item(document: dict[str, Any], folder: Path) -> None:
+    """The rules of STAC's Item, of the extensions it names, and of links that lead somewhere.
+
+    **Source**: STAC 1.1.0's item-spec; the READMEs of the extensions projection 2.0.0, file 2.1.0 and label 1.0.1.
+    """
+    assert document["type"] == "Feature"
+    assert document["stac_version"] == "1.1.0"
+    assert document["id"]
+    assert isinstance(document["links"], list)
+    properties = document["properties"]
+    if properties["datetime"] is None:
+        assert properties["start_datetime"] <= properties["end_datetime"]
+    else:
+        assert datetime.fromisoformat(properties["datetime"]).tzinfo == UTC
+    if document["geometry"] is None:
+        assert "bbox" not in document
+    else:
+        west, south, east, north = document["bbox"]
+        assert south <= north
+        shape = shapely.from_geojson(json.dumps(document["geometry"]))
+        assert shape.is_valid
+        if west <= east:
+            assert shapely.box(west, south, east, north).buffer(1e-9).covers(shape)
+        for ring in shape.geoms if shape.geom_type == "MultiPolygon" else [shape]:
+            assert ring.exterior.is_ccw
+    for asset in document["assets"].values():
+        path = folder / asset["href"]
+        assert path.stat().st_size == asset["file:size"]
+        assert asset["roles"]
+        for band in asset.get("bands", ()):
+            assert band["data_type"] in ("uint8", "int16", "float32", "float64")
+    assert len(properties["proj:shape"]) == 2
+    assert len(properties["proj:transform"]) == 6
+    assert properties["proj:code"] is None or properties["proj:code"].count(":") == 1
+    # The core's schemas come with pystac; those of the extensions are on the network.
+    stac_validator.JsonSchemaSTACValidator().validate_core(document, pystac.STACObjectType.ITEM, "1.1.0")
+    again = pystac.Item.from_dict(document)
+    assert again.to_dict(include_self_link=False) == document
+
+
+def test_an_export_has_an_item_with_its_files(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(2, 8, 8, "int16"), nodata=-1, descriptions=("red", "nir"))
+    done = run(
+        "export",
+        source,
+        "-o",
+        tmp_path / "set",
+        "--patch-dimensions",
+        "2",
+        "--max-file-size",
+        "400",
+        "--patch-table",
+        "--stac",
+        "--datetime",
+        "2024-06-01/2024-06-30",
+    )
+    assert done.code == 0, done.told
+    assert "set-stac.json" in done.stderr
+    document = json.loads((tmp_path / "set-stac.json").read_text())
+    assert_item(document, tmp_path)
+    shards = sorted(path.name for path in tmp_path.glob("*.tfrecord.gz"))
+    hrefs = {key: asset["href"] for key, asset in document["assets"].items()}
+    assert [href for key, href in hrefs.items() if key.startswith("shard")] == [f"./{name}" for name in shards]
+    assert {hrefs["mixer"], hrefs["manifest"], hrefs["patches"]} == {
+        "./set-mixer.json",
+        "./set-manifest.json",
+        "./set-patches.parquet",
+    }
+    assert document["assets"]["shard-00000"]["bands"][1] == {"name": "nir", "data_type": "int16", "nodata": -1}
+    assert document["properties"]["proj:code"] == "EPSG:32618"
+    assert document["properties"]["proj:transform"] == list(NORTH_UP[:6])
+    assert document["properties"]["start_datetime"] == "2024-06-01T00:00:00Z"
+
+
+def test_label_bands_have_the_label_extension(tmp_path: Path) -> None:
+    classes = np.array([[1, 1, 2, 0], [1, 7, 2, 2]], "uint8")
+    source = write_raster(tmp_path / "scene.tif", classes, nodata=0, descriptions=("kind",))
+    result = geotfr.export_image(source, tmp_path / "set", patch_dimensions=2, patch_table=True, class_bands="kind")
+    made = geotfr.write_stac_item(result.manifest, date="2024-06-01", class_bands="kind")
+    assert_item(made.item, tmp_path)
+    properties = made.item["properties"]
+    assert properties["label:classes"] == [{"name": "kind", "classes": [1, 2, 7]}]
+    assert (properties["label:type"], properties["label:properties"]) == ("raster", None)
+    assert any("label" in each for each in made.item["stac_extensions"])
+    assert not made.warnings
+
+
+@pytest.mark.parametrize(
+    ("transform", "crs", "kind"),
+    [
+        (ROTATED, "EPSG:32618", "Polygon"),
+        (type(NORTH_UP)(1000, 0, 800_000, 0, -1000, 80_000), "EPSG:32660", "MultiPolygon"),
+        (type(NORTH_UP)(0.5, 0, 0, 0, 0.5, 0), "EPSG:4326", "Polygon"),
+        (NORTH_UP, None, None),
+        (NORTH_UP, "+proj=laea +lat_0=52 +lon_0=10 +ellps=GRS80", "Polygon"),
+    ],
+    ids=["rotated", "antimeridian", "south up", "no crs", "no code"],
+)
+def test_places_are_told_as_geojson_wants_them(tmp_path: Path, transform: Any, crs: str | None, kind: str) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 80, 80), transform=transform, crs=crs)
+    made = geotfr.write_stac_item(source, date="2024-06-01")
+    assert_item(made.item, tmp_path)
+    assert made.path == tmp_path / "scene.stac.json"
+    geometry = made.item["geometry"]
+    assert (None if geometry is None else geometry["type"]) == kind
+    if crs and crs.startswith("+"):
+        assert made.item["properties"]["proj:wkt2"].startswith("PROJCRS")
+
+
+def test_an_ingested_raster_has_an_item(tmp_path: Path) -> None:
+    mixer, shards = write_set(tmp_path, numbered(1, 4, 8), patch=(4, 4))
+    arguments = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "map.tif", "--stac")
+    done = run(*arguments)
+    assert done.code == 0, done.told
+    assert "time of change" in done.stderr
+    document = json.loads((tmp_path / "map.stac.json").read_text())
+    assert_item(document, tmp_path)
+    assert document["assets"]["raster"]["bands"] == [{"name": "b1", "data_type": "float32"}]
+
+
+def test_links_are_relative_to_the_item(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    source = write_raster(tmp_path / "data" / "scene.tif", numbered(1, 4, 4))
+    made = geotfr.write_stac_item(source, tmp_path / "item.json", date="2024-06-01")
+    assert made.item["assets"]["raster"]["href"] == "./data/scene.tif"
+    assert_item(made.item, tmp_path)
+
+
+def test_what_means_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 4, 4))
+    export = ("export", source, "-o", tmp_path / "set", "--patch-dimensions", "2", "-q")
+    assert_refused(run(*export, "--datetime", "2024-06-01"), 2, "give --stac")
+    assert not list(tmp_path.glob("set*"))
+    for date in ("june", "2024-06-30/2024-06-01", "2024-06-01/2024-06-02/2024-06-03"):
+        with pytest.raises(geotfr.UsageError, match="date: found"):
+            geotfr.write_stac_item(source, date=date)
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(geotfr.InputError, match="no manifest"):
+        geotfr.write_stac_item(tmp_path / "other.json")
+    geotfr.write_stac_item(source)
+    with pytest.raises(geotfr.OutputExistsError, match="--overwrite"):
+        geotfr.write_stac_item(source)
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pystac", None)
+    assert_refused(run(*export, "--stac"), 2, "pip install 'geotfr[stac]'")
+    assert not list(tmp_path.glob("set*"))
