@@ -118,17 +118,20 @@ class ShardReader:
     ) -> None:
         """Put the records ``numbers``, ascending, into the ``rows`` of ``targets``."""
         is_first = np.diff(numbers, prepend=-1) != 0
-        firsts = rows[is_first]
+        firsts, wanted = rows[is_first], numbers[is_first]
+        features = self._features[shard]
+        is_left = ~features.fill(wanted, firsts, {feature.name: target for feature, target in targets.items()})
+        left = firsts[is_left]
         done = 0
-        for batch in self._features[shard].batches(numbers[is_first]):
-            some = firsts[done : done + len(batch)]
+        for batch in features.batches(wanted[is_left]):
+            some = left[done : done + len(batch)]
             done += len(batch)
             # A run is one copy.
             is_run = len(some) == 1 or bool((np.diff(some) == 1).all())
             place = slice(int(some[0]), int(some[-1]) + 1) if is_run else some
             for feature, target in targets.items():
                 target[place] = feature.checked(batch).reshape(-1, *feature.shape)
-        if done < len(numbers):
+        if len(firsts) < len(numbers):
             # Asked for more than once.
             sources = firsts[np.cumsum(is_first) - 1]
             for target in targets.values():

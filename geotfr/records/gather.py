@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from geotfr.records import scatter
 from geotfr.records.batches import BatchDecoder
 from geotfr.records.crc import masked_crc32c_rows
 from geotfr.records.faults import ReadReport
 from geotfr.records.framing import BATCH_BYTES, Block, right_payloads
 from geotfr.records.layout import FRAME_BYTES, HEADER_BYTES
 from geotfr.records.reader import DECODED_BYTES
+from geotfr.records.scatter import ScatterLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -35,6 +38,10 @@ WORTH_A_JUMP_BYTES = 8192
 
 WORTH_TABLES = 16
 """Records whose checksums are looked up together; fewer are done as fast by a call each."""
+
+
+MOST_LAYOUTS = 64
+"""Sizes of records whose layout is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +118,43 @@ class IndexedFeatures:
         self.records = records
         self.names = None if names is None else frozenset(names)
         self._desks: list[_Desk] = []
+        self._layouts: dict[int, ScatterLayout | None] = {}
 
     def __getstate__(self) -> tuple[IndexedRecords, frozenset[str] | None]:
         return self.records, self.names
 
     def __setstate__(self, state: tuple[IndexedRecords, frozenset[str] | None]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+    def fill(
+        self, numbers: NDArray[np.int64], rows: NDArray[np.int64], targets: Mapping[str, NDArray[Any]]
+    ) -> NDArray[np.bool_]:
+        """Read what can be read without a copy: the records ``numbers``, ascending, into the ``rows`` of ``targets``.
+
+        Returns
+        -------
+        ``(n,) bool``
+            Which are done. The rest is for :meth:`batches`, which tells what is wrong with a record.
+        """
+        index = self.records.locations
+        sizes = index.lengths[numbers]
+        none = np.zeros(len(numbers), np.bool_)
+        if not len(numbers) or sizes.max() < scatter.LEAST_BYTES:
+            return none
+        scatterer = self.records.scatterer()
+        if scatterer is None:
+            return none
+        size = int(sizes[0])
+        if size not in self._layouts:
+            record = bytearray(size)
+            self.records.reader()(int(index.offsets[numbers[0]]), memoryview(record))
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[size] = ScatterLayout.learned(bytes(record), tuple(targets))
+        layout = self._layouts[size]
+        if layout is None or not layout.takes(targets):
+            return none
+        return layout.read(scatterer, index.offsets[numbers], sizes, rows, targets)
 
     def batches(self, numbers: NDArray[np.int64]) -> Iterator[FeatureBatch]:
         """The features of the records ``numbers`` ``(n,) int64``, ascending, some at a time in this order.

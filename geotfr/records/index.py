@@ -299,6 +299,11 @@ class IndexedRecords(Sequence[bytes]):
         """
         return self._opened().read_into
 
+    def scatterer(self) -> Callable[[int, Sequence[NDArray[Any]]], int] | None:
+        """As :meth:`reader`, into several arrays one after the other; None where that is no single call."""
+        source = self._opened()
+        return source.scatter if isinstance(source, _PlainBytes) and hasattr(os, "preadv") else None
+
     def close(self) -> None:
         """Close the file; the next access opens it again."""
         with self._lock:
@@ -361,6 +366,10 @@ class _PlainBytes(_Bytes):
                 break
             done += got
         return done
+
+    def scatter(self, offset: int, views: Sequence[NDArray[Any]]) -> int:
+        """Fill ``views`` from ``offset``; how many bytes there were."""
+        return os.preadv(self._descriptor, [view.data for view in views], offset)
 
     def close(self) -> None:
         os.close(self._descriptor)

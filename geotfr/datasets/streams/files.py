@@ -168,15 +168,31 @@ class RecordFiles(_Files):
             found = self._indexed[number] = IndexedFeatures(records, self._columns.features)
         return found
 
-    def _batches(self, numbers: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.intp], FeatureBatch]]:
-        """The records ``numbers``, each once, with their places in it."""
+    def _batches(
+        self, numbers: NDArray[np.int64], targets: Mapping[str, NDArray[Any]] | None = None
+    ) -> Iterator[tuple[NDArray[np.intp], FeatureBatch]]:
+        """The records ``numbers``, each once, with their places in it; but those that go to ``targets`` at once.
+
+        The first record always comes, so that the targets can be made; they are looked at after it.
+        """
         order = np.argsort(numbers, kind="stable")
         files = numbers[order] >> FILE_BITS
+        is_first = True
         for number in np.unique(files).tolist():
             own = order[files == number]
             unchanged(self._paths[number], self._states[number])
+            features = self._of(number)
+            records = numbers[own] & ((1 << FILE_BITS) - 1)
+            if is_first and targets is not None:
+                for batch in features.batches(records[:1]):
+                    yield own[:1], batch
+                own, records = own[1:], records[1:]
+            is_first = False
+            if targets:
+                is_left = ~features.fill(records, own, targets)
+                own, records = own[is_left], records[is_left]
             done = 0
-            for batch in self._of(number).batches(numbers[own] & ((1 << FILE_BITS) - 1)):
+            for batch in features.batches(records):
                 yield own[done : done + len(batch)], batch
                 done += len(batch)
 
@@ -185,14 +201,12 @@ class RecordFiles(_Files):
         if len(wanted) < len(numbers):
             return {name: values[back] for name, values in self._read_batch(wanted).items()}
         made: dict[str, NDArray[Any]] = {}
-        for places, batch in self._batches(numbers):
+        for places, batch in self._batches(numbers, made):
             found = self._columns.of(batch)
             arrays = {name: values for name, values in found.items() if isinstance(values, np.ndarray)}
             if not made:
-                made = {name: np.empty((len(numbers), *a.shape[1:]), a.dtype) for name, a in arrays.items()}
-            if len(arrays) < len(found) or {n: (a.dtype, a.shape[1:]) for n, a in arrays.items()} != {
-                n: (a.dtype, a.shape[1:]) for n, a in made.items()
-            }:
+                made.update({name: np.empty((len(numbers), *a.shape[1:]), a.dtype) for name, a in arrays.items()})
+            if len(arrays) < len(found) or _makes(arrays) != _makes(made):
                 # Records that differ: as they are, or an error that says how.
                 return collated(self._read_each(numbers))
             for name, values in arrays.items():
@@ -208,6 +222,11 @@ class RecordFiles(_Files):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_indexed": {}}
+
+
+def _makes(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+    """dtype and shape of one record's values, by name."""
+    return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
 
 class Columns:
