@@ -20,7 +20,7 @@ $(VENV)/ready-interop: $(VENV)/ready-test
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,notebooks]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,notebooks]'
 	@touch $@
 
 $(VENV)/ready-docs: $(VENV)/ready-test
