@@ -68,7 +68,7 @@ def test_every_command_and_option_stands_in_the_reference(monkeypatch: pytest.Mo
 )
 def test_every_keyword_stands_in_the_docstring(function: object, keywords: type) -> None:
     described = re.findall(r"^(\w[\w, ]*)$", inspect.getdoc(function) or "", flags=re.MULTILINE)
-    names = {name for line in described for name in line.split(", ")}
+    names = {name.strip(", ") for line in described for name in line.split(",")}
     assert set(keywords.__annotations__) <= names
 
 
