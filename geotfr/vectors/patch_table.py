@@ -152,6 +152,7 @@ class PatchTable:
 
     def __init__(self, path: Path, file: Any, described: Mapping[str, Any]) -> None:
         self.path = path
+        self._at = path
         self._file = file
         try:
             self.sets = tuple(PatchSet.from_dict(each) for each in described["sets"])
@@ -162,6 +163,14 @@ class PatchTable:
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
+
+    @staticmethod
+    def moved(table: PatchTable, path: Path) -> PatchTable:
+        """``table`` as if it were at ``path``, beside whose shards it belongs."""
+        other = object.__new__(PatchTable)
+        other.__dict__.update(table.__dict__)
+        other.path, other._at = path, table._at
+        return other
 
     @property
     def schema(self) -> Any:
@@ -207,7 +216,7 @@ class PatchTable:
         try:
             if where is None:
                 return self._file.read(columns=None if names is None else list(names))
-            dataset = load_arrow("pyarrow.dataset").dataset(self.path, format="parquet")
+            dataset = load_arrow("pyarrow.dataset").dataset(self._at, format="parquet")
             # Little is read ahead: memory is worth more here than the last tenth of speed.
             return dataset.to_table(
                 columns=None if names is None else list(names),
@@ -376,7 +385,14 @@ def text_column(codes: NDArray[np.int64], texts: Sequence[str]) -> Any:
 
 
 def rewrite_patch_table(
-    table: PatchTable, file: ByteSink, columns: Mapping[str, Any], *, extra: Mapping[str, Any] | None = None
+    table: PatchTable,
+    file: ByteSink,
+    columns: Mapping[str, Any],
+    *,
+    extra: Mapping[str, Any] | None = None,
+    kept: NDArray[np.bool_] | None = None,
+    places: RecordPlaces | None = None,
+    shards: Sequence[tuple[str, int, str]] = (),
 ) -> None:
     """Write ``table`` to an open file with some columns replaced or added, row group by row group.
 
@@ -386,6 +402,10 @@ def rewrite_patch_table(
         Column -> pyarrow array of the table's length.
     extra
         Replaces parts of the metadata's ``extra``.
+    kept
+        Which rows to write, ``(n,) bool``; all by default.
+    places, shards
+        Of the rows that are kept, where their records are now: all sets have these shards, (name, bytes, CRC32C).
     """
     pa = load_arrow()
     old = table.schema
@@ -394,18 +414,41 @@ def rewrite_patch_table(
     metadata = dict(old.metadata)
     described = json.loads(metadata[PATCH_TABLE_KEY.encode()])
     described["extra"] = {**described.get("extra", {}), **(extra or {})}
+    if places is not None:
+        described["sets"] = [{**each, "shards": [list(shard) for shard in shards]} for each in described["sets"]]
     metadata[PATCH_TABLE_KEY.encode()] = json.dumps(described)
     schema = pa.schema(fields, metadata=metadata)
 
     def batches() -> Iterator[Any]:
-        row = 0
+        row = written = 0
         for read in table.groups():
             arrays = {name: read[name] for name in read.column_names}
             arrays |= {name: array.slice(row, read.num_rows) for name, array in columns.items()}
-            yield pa.table([arrays[field.name] for field in schema], schema=schema)
-            row += read.num_rows
+            made = pa.table([arrays[field.name] for field in schema], schema=schema)
+            if kept is not None:
+                made = made.filter(pa.array(kept[row : row + read.num_rows]))
+            if places is not None:
+                part = places.part(slice(written, written + made.num_rows))
+                for name, array in _place_arrays(part, [name for name, _, _ in shards]).items():
+                    made = made.set_column(schema.get_field_index(name), schema.field(name), array)
+            row, written = row + read.num_rows, written + made.num_rows
+            yield made
 
     write_batches(file, schema, batches())
+
+
+def _place_arrays(places: RecordPlaces, names: Sequence[str]) -> dict[str, Any]:
+    """The columns that tell where records are."""
+    pa = load_arrow()
+    return {
+        "shard": pa.DictionaryArray.from_arrays(pa.array(places.shards), pa.array(names, pa.string())).cast(
+            pa.string()
+        ),
+        "record": pa.array(places.records),
+        "offset": pa.array(places.offsets),
+        "member": pa.array(places.members, mask=places.members < 0),
+        "member_start": pa.array(places.member_starts, mask=places.members < 0),
+    }
 
 
 class _Layout:
@@ -458,18 +501,13 @@ class _Layout:
         count = len(numbers)
         bounds = lonlat_bounds(patches.geobox.crs, patches.geobox.affine, patches.patch_yx, row, column)
         digests = np.ascontiguousarray(part.rows.digests[rows])
-        names = pa.array([name for name, _, _ in patches.shards], pa.string())
         arrays = {
             "number": pa.array(numbers),
             "row": pa.array(row.astype(np.int32)),
             "column": pa.array(column.astype(np.int32)),
-            "shard": pa.DictionaryArray.from_arrays(pa.array(places.shards), names).cast(pa.string()),
-            "record": pa.array(places.records),
+            **_place_arrays(places, [name for name, _, _ in patches.shards]),
             "records": pa.array(np.full(count, part.rows.records, np.int32)),
-            "offset": pa.array(places.offsets),
             "length": pa.array(part.rows.lengths[rows]),
-            "member": pa.array(places.members, mask=places.members < 0),
-            "member_start": pa.array(places.member_starts, mask=places.members < 0),
             "sha256": pa.Array.from_buffers(pa.binary(32), count, [None, pa.py_buffer(digests)]),
             "source": pa.repeat(pa.scalar(patches.source or None, pa.string()), count),
             "split": pa.nulls(count, pa.string()),

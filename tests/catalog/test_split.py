@@ -347,3 +347,61 @@ def test_pairs_of_a_grid_are_those_of_a_slow_search(
     assert {(int(r), int(c)) for r, c in np.argwhere(gone)} == {
         place for pair in slow for place in pair if grid[place] == 0
     }
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"compressed": False}, {"sequence_data": True}], ids=["gzip", "plain", "pixels"]
+)
+def test_shards_of_a_split_hold_its_records(tmp_path: Path, options: dict[str, Any]) -> None:
+    source = write_raster(tmp_path / "scene.tif", np.arange(144, dtype="float32").reshape(12, 12))
+    result = geotfr.export_image(source, tmp_path / "set", patch_dimensions=2, patch_table=True, **options)
+    done = run(
+        "split",
+        result.patch_table or "",
+        "--by",
+        "random",
+        "--shares",
+        "a=0.5,b=0.5",
+        "--shards",
+        tmp_path / "out",
+        "--max-file-size",
+        "500",
+        "--json",
+    )
+    assert done.code == 0, done.told
+    whole = geopandas.read_parquet(result.patch_table)
+    payloads = list(geotfr.read_records(result.shards))
+    per_patch = len(payloads) // len(whole)
+    for split in ("a", "b"):
+        numbers = whole.loc[whole["split"] == split, "number"].tolist()
+        manifest = geotfr.read_manifest(tmp_path / f"out-{split}-manifest.json")
+        shards = [tmp_path / shard.name for shard in manifest.shards]
+        assert len(shards) > 1
+        assert [str(path) for path in shards] == [p for p in json.loads(done.stdout)["shards"] if f"out-{split}-" in p]
+        expected = [payloads[n * per_patch + i] for n in numbers for i in range(per_patch)]
+        assert list(geotfr.read_records(shards)) == expected
+        assert sorted([*numbers, *manifest.patches_dropped]) == list(range(36))
+        assert geotfr.verify(tmp_path / f"out-{split}-manifest.json").is_good
+        if per_patch == 1:
+            own = geotfr.PatchDataset(tmp_path / f"out-{split}-patches.parquet", columns=["number"])
+            other = geotfr.PatchDataset(result.patch_table or "", split=split, columns=["number"])
+            for one, two in zip(own, other, strict=True):
+                assert one["number"] == two["number"]
+                np.testing.assert_array_equal(one["b1"], two["b1"])
+    again = run("split", result.patch_table or "", "--by", "random", "--shards", tmp_path / "out", "-q")
+    assert_refused(again, 14, "--overwrite")
+
+
+def test_shards_of_a_collections_split_are_shared_by_its_rasters(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for place, name in enumerate(("one", "two")):
+        transform = type(ROTATED)(10, 0, 500000 + 1000 * place, 0, -10, 4000000)
+        write_raster(tmp_path / "in" / f"{name}.tif", np.arange(64.0).reshape(8, 8) + 100 * place, transform=transform)
+    made = geotfr.export_collection(tmp_path / "in", tmp_path / "all", patch_dimensions=2)
+    geotfr.split_patches(made.table, by="random", shares="a=0.5,b=0.5", shards_prefix=tmp_path / "all")
+    own = geotfr.PatchDataset(tmp_path / "all-a-patches.parquet", columns=["source", "mean_b1"])
+    assert len(own) == 16
+    assert len(own.shards) == 1
+    assert {str(item["source"]) for item in own} == {"one.tif", "two.tif"}
+    for item in own:
+        assert item["b1"].mean() == item["mean_b1"]

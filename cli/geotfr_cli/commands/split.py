@@ -55,6 +55,13 @@ from geotfr_cli.options import common_options, overwrite_option, show, warn
     metavar="METRES",
     help="What counts as near in the report.  [default: buffer]",
 )
+@click.option(
+    "--shards",
+    "shards_prefix",
+    metavar="PREFIX",
+    help="Also copy each split's records into shards of its own, PREFIX-SPLIT-00000..., with a table and manifest.",
+)
+@click.option("--max-file-size", metavar="SIZE", default="1GiB", show_default=True, help="Limit on such a shard.")
 @click.option("--output", "-o", metavar="FILE", help="Write the table there.  [default: TABLE itself]")
 @overwrite_option
 @common_options
@@ -69,6 +76,8 @@ def command(
     block_size_m: float | None,
     buffer_m: float,
     distance_m: float | None,
+    shards_prefix: str | None,
+    max_file_size: str,
     overwrite: bool,
     quiet: bool,
     as_json: bool,
@@ -90,6 +99,8 @@ def command(
         block_size_m=block_size_m,
         buffer_m=buffer_m,
         distance_m=distance_m,
+        shards_prefix=shards_prefix,
+        max_file_size=max_file_size,
         overwrite=overwrite,
     )
     warn(result.warnings, quiet=quiet)

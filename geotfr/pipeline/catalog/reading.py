@@ -179,6 +179,11 @@ class SetReader:
             for batch in decoder.batches(block):
                 yield self._read(number, block, batch, digests)
 
+    def framed(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        """All records as they are: some at a time, one behind the other, and where each ends; valid until the next."""
+        for _, block, _ in self._blocks():
+            yield block.data, block.starts + block.sizes
+
     def pixel_digests(self) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
         """Where a record is a pixel: records of a patch, and of each patch its bytes and their digest.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,19 +13,21 @@ import numpy as np
 from geotfr.errors import OutputExistsError, UsageError
 from geotfr.grid.crs import is_geographic, same_crs
 from geotfr.grid.ground import METRES_PER_DEGREE, ground_units, pixel_metres
-from geotfr.options.values import checked_choice, checked_number
+from geotfr.options.export import DEFAULT_MAX_SHARD_BYTES
+from geotfr.options.values import checked_choice, checked_number, parse_size
 from geotfr.patches.assign import assigned_patches, assigned_units, hashed, text_key
 from geotfr.pipeline.catalog.leakage import Leakage, PlacedPatches, find_leaks, without_leaks
+from geotfr.pipeline.catalog.split_shards import write_split_shards
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
-from geotfr.vectors.patch_table import read_patch_table, rewrite_patch_table, text_column
+from geotfr.vectors.patch_table import PatchTable, read_patch_table, rewrite_patch_table, text_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from geotfr.vectors.patch_table import PatchTable
+    from geotfr.options import Size
 
     PathLike = str | os.PathLike[str]
 
@@ -56,6 +58,8 @@ class SplitResult:
         Blocks or groups; patches, where each is on its own.
     block_size_m, buffer_m
         Side of a block and width of the buffer, in metres on the ground.
+    shards
+        The shards of all splits, if they were written.
     leakage
         The pairs of patches of different splits that overlap or are near.
     warnings
@@ -71,12 +75,18 @@ class SplitResult:
     units: int
     block_size_m: float | None
     buffer_m: float
+    shards: tuple[Path, ...]
     leakage: Leakage
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The result in JSON types."""
-        return {"table": str(self.table), **self.facts(), "warnings": list(self.warnings)}
+        return {
+            "table": str(self.table),
+            **self.facts(),
+            "shards": [str(path) for path in self.shards],
+            "warnings": list(self.warnings),
+        }
 
     def facts(self) -> dict[str, Any]:
         """What the table's metadata keep of the split."""
@@ -109,6 +119,8 @@ class SplitResult:
             told += [f"{count:,} pairs {'/'.join(pair)} are near" for pair, count in leaks.near.items()]
             lines.append(f"NOT clean: {'; '.join(told)}")
         lines.append(f"table      {self.table}")
+        if self.shards:
+            lines.append(f"shards     {len(self.shards):,}, from {self.shards[0]} on")
         return "\n".join(lines)
 
 
@@ -124,6 +136,8 @@ def split_patches(
     block_size_m: float | None = None,
     buffer_m: float = 0.0,
     distance_m: float | None = None,
+    shards_prefix: PathLike | None = None,
+    max_file_size: Size = DEFAULT_MAX_SHARD_BYTES,
     overwrite: bool = False,
 ) -> SplitResult:
     """Fill the column ``split`` of a patch table, and report the leaks between splits.
@@ -154,8 +168,13 @@ def split_patches(
         ``buffer_m=0`` only blocks that share pixels are, where there are margins. For ``blocks`` and ``group``.
     distance_m
         What counts as near in the report; by default the buffer.
+    shards_prefix
+        Also copy the records of each split into shards of its own, ``PREFIX-SPLIT-00000…``, with a table, and a
+        manifest where the table is of one raster's set. The shards lie beside the table that is split.
+    max_file_size
+        Limit on such a shard before compression.
     overwrite
-        Replace a split that the table has, or ``output``.
+        Replace a split that the table has, ``output``, and shards of splits.
 
     Raises
     ------
@@ -191,8 +210,10 @@ def split_patches(
     leakage = find_leaks(sets, splits, names, request.buffer_m if distance is None else distance)
     leakage.equal = _equal_records(opened, splits, names)
     counts = {name: int((splits == number).sum()) for number, name in enumerate(names)}
+    limit = parse_size("max_file_size", max_file_size)
     result = SplitResult(
         table=target,
+        shards=(),
         by=request.by,
         seed=seed,
         counts=counts,
@@ -207,7 +228,22 @@ def split_patches(
     columns = {"split": text_column(splits, names)}
     with atomic_output(target, overwrite=True) as file:
         rewrite_patch_table(opened, file, columns, extra={"split": result.facts()})
-    return result
+    if shards_prefix is None:
+        return result
+    # With the column, and where the shards are.
+    with_split = PatchTable.moved(read_patch_table(target), opened.path)
+    is_plain = not any(name.endswith(".gz") for patches in opened.sets for name, _, _ in patches.shards)
+    shards = write_split_shards(
+        with_split,
+        splits,
+        names,
+        os.fspath(shards_prefix),
+        max_shard_bytes=limit,
+        compressor="none" if is_plain else "fast",
+        extra={},
+        overwrite=overwrite,
+    )
+    return replace(result, shards=tuple(shards))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
