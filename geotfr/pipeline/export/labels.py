@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelShapes", "Labels", "with_labels"]
 
-_LIBRARY_BYTES = 96 << 20
-"""pyogrio and pyarrow loaded, as measured."""
+_LIBRARY_BYTES = 112 << 20
+"""pyogrio, geopandas and pyarrow loaded, as measured."""
+
+_VERTEX_BYTES, _SHAPE_BYTES = 96, 1024
+"""What a vertex and a shape take while they are read, as measured: WKB and GEOS's structures, before and after a
+transformation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +265,7 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
         coco=wanted.coco,
         source=None if wanted.path is None else PurePath(wanted.path).name,
         source_bytes=None if wanted.path is None else os.stat(wanted.path).st_size,  # noqa: PTH116
-        memory_bytes=_memory_bytes(shapes, wanted),
+        memory_bytes=_memory_bytes(shapes),
         warnings=tuple(warnings),
     )
     return bands, labels
@@ -363,15 +367,12 @@ def _nothing_there(found: Shapes, geobox: GeoBox) -> str:
     )
 
 
-def _memory_bytes(shapes: LabelShapes, wanted: LabelOptions) -> int:
+def _memory_bytes(shapes: LabelShapes) -> int:
     """What the libraries, the shapes and their indexes take."""
     import shapely
 
-    bands = 1 if wanted.instances is None else 2
-    # GEOS keeps coordinates and a structure for each ring; GDAL gets them as a copy, some shapes at a time.
-    return (
-        _LIBRARY_BYTES + int(shapely.get_num_coordinates(shapes.shapes).sum()) * 48 + len(shapes.shapes) * 512 * bands
-    )
+    vertices = int(shapely.get_num_coordinates(shapes.shapes).sum())
+    return _LIBRARY_BYTES + vertices * _VERTEX_BYTES + len(shapes.shapes) * _SHAPE_BYTES
 
 
 def _listed(names: Sequence[str]) -> str:
