@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from geotfr.datasets.aligned import aligned_empty
 from geotfr.datasets.features import ArraySpec, FeatureShape, feature_shapes
 from geotfr.datasets.normalize import normalizations
 from geotfr.datasets.patch_set import find_set
@@ -305,7 +306,7 @@ class PatchDataset:
 
     def _read(self, indices: NDArray[np.int64]) -> Arrays:
         out = {
-            key: np.empty((len(indices), *each.shape), each.dtype)
+            key: aligned_empty((len(indices), *each.shape), each.dtype)
             for key, each in self.spec.items()
             if not (self._with_place and key in PLACE_SPECS) and key not in self._columns
         }

@@ -73,7 +73,7 @@ def test_a_masked_value_gives_the_statistics_of_the_valid_pixels(tmp_path: Path)
 
 def test_predictions_of_others_have_a_table(tmp_path: Path) -> None:
     bands = numbered(1, 6, 8)
-    mixer, shards = write_set(tmp_path, bands, patch=(4, 3), margin=(1, 1), shards=2, compression="gzip")
+    mixer, shards = write_set(tmp_path, bands, patch=(4, 3), margin=(1, 1), shards=2, compression="GZIP")
     made = geotfr.make_patch_table([mixer, *shards], kernel_size=2)
     table = geopandas.read_parquet(made.table)
     assert table["shard"].tolist() == ["pred-00000.tfrecord"] * 2 + ["pred-00001.tfrecord"] * 2

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DTYPES = {"red": np.float32, "code": np.int64, "class": np.uint8}
 
 
-@pytest.mark.parametrize("compression", ["", "gzip"])
+@pytest.mark.parametrize("compression", ["", "GZIP"])
 @pytest.mark.parametrize("margin_xy", [(0, 0), (2, 1)])
 def test_each_item_is_the_patch_that_was_cut(tmp_path: Path, compression: str, margin_xy: tuple[int, int]) -> None:
     scene = write_scene(tmp_path, compression=compression, margin_xy=margin_xy)
@@ -381,3 +381,20 @@ def test_a_set_of_pixels_is_no_data_set_of_patches(tmp_path: Path) -> None:
     geotfr.export_image(tmp_path / "t.tif", tmp_path / "p", patch_dimensions=4, sequence_data=True)
     with pytest.raises(UsageError, match="a record is a pixel here, not a patch"):
         geotfr.PatchDataset(tmp_path / "p.json")
+
+
+def test_large_gzip_members_are_read_through_seek_points_kept_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("indexed_gzip")
+    monkeypatch.setattr("geotfr.records.index.LARGEST_MEMBER_BYTES", 100)
+    scene = write_scene(tmp_path, shards=1, compression="GZIP")
+    own = tmp_path / "own"
+    for _ in range(2):
+        dataset = pickle.loads(pickle.dumps(geotfr.PatchDataset(scene.mixer, index_folder=own)))
+        np.testing.assert_array_equal(dataset[[11, 3]]["red"], scene.blocks("red", [11, 3]))
+    assert sorted(path.suffix for path in own.iterdir()) == [".gzidx", ".idx", ".members"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("p-00000")] == ["p-00000.tfrecord.gz"]
+    next(own.glob("*.gzidx")).unlink()
+    with pytest.raises(MissingInputError, match=r"\.gzidx: no such file; run 'geotfr index --overwrite"):
+        geotfr.PatchDataset(scene.mixer, index_folder=own)

@@ -9,7 +9,6 @@ import pickle
 import re
 import threading
 import traceback
-import zlib
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
@@ -83,12 +82,9 @@ def source(form: str, count: int) -> geotfr.Stream:
 # Files.
 
 
-@pytest.mark.parametrize("compression", ["", "gzip", "zlib"])
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
 def test_files_give_their_records_in_natural_order(tmp_path: Path, compression: str) -> None:
-    write(tmp_path, 55, files=11, compression="gzip" if compression == "gzip" else "")
-    if compression == "zlib":
-        for path in tmp_path.iterdir():
-            path.write_bytes(zlib.compress(path.read_bytes()))
+    write(tmp_path, 55, files=11, compression=compression)
     found = list(geotfr.stream(str(tmp_path / "*.tfrecord")))
     assert [element["x"].tolist() for element in found] == [[number] for number in range(55)]
     assert [element["y"].tolist() for element in found] == [[number, 2 * number] for number in range(55)]

@@ -74,6 +74,20 @@ def test_shuffled_epochs_hold_each_patch_once(dataset) -> None:
         assert orders[0] != orders[1]
 
 
+def test_tensors_share_the_arrays_memory(dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+    read = geotfr.PatchDataset.__getitem__
+
+    def watched(self: geotfr.PatchDataset, index: object) -> dict[str, np.ndarray]:
+        batch = read(self, index)
+        places.append(batch["red"].ctypes.data)
+        return batch
+
+    monkeypatch.setattr(geotfr.PatchDataset, "__getitem__", watched)
+    for batch in geotfr.to_tf_dataset(dataset, batch_size=4):
+        assert np.from_dlpack(batch["red"]).ctypes.data in places
+
+
 def test_a_model_trains_on_it(scene) -> None:
     dataset = geotfr.PatchDataset(scene.mixer, kernel_size=1, features=["red", "class"], stack=["red"])
     pairs = geotfr.to_tf_dataset(dataset, batch_size=5, shuffle=1).map(

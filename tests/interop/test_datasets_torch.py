@@ -28,7 +28,7 @@ WORKERS = [*FORKED, (2, "spawn")]
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory):
-    return write_scene(tmp_path_factory.mktemp("scene"), compression="gzip")
+    return write_scene(tmp_path_factory.mktemp("scene"), compression="GZIP")
 
 
 @pytest.fixture(scope="module")

@@ -273,6 +273,7 @@ def mixer_text(
 def write_shard(path: Path, payloads: Iterable[bytes], *, compression: str = "") -> Path:
     """A TFRecord file of ``payloads``; compression is "", "GZIP" or "ZLIB", whatever the name says."""
     stream = b"".join(frame(payload) for payload in payloads)
+    assert compression in ("", "GZIP", "ZLIB")
     if compression == "GZIP":
         stream = gzip.compress(stream, mtime=0)
     elif compression == "ZLIB":
