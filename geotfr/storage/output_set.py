@@ -15,6 +15,7 @@ they are all (:mod:`geotfr.storage.staged` reads it).
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -78,6 +79,8 @@ class OutputSet:
         self._belongs = belongs
         self._overwrite = overwrite
         self._resume = resume
+        self.unchanged: list[str] = []
+        """Files of an older set that had the bytes of the new one and were left alone."""
         self._files: list[AtomicFile] = []
         self._listed: list[AtomicFile] = []
         self._made_folder = False
@@ -254,6 +257,8 @@ class OutputSet:
     def publish(self, named: Sequence[tuple[str, AtomicFile]], *, incomplete_without: Sequence[str]) -> None:
         """Give each finished file its name, in this order; ``incomplete_without`` names what is removed first.
 
+        A file of the old set with the very bytes of the new one stays as it is: :attr:`unchanged` names it.
+
         Raises
         ------
         OutputError
@@ -273,8 +278,21 @@ class OutputSet:
                 # Surplus files of the old set go before the last file says that this one is complete.
                 self._remove([other for other in old if other not in new and other not in incomplete_without])
                 self._sync()
-            file.publish(self.folder / name)
+            if position < last and name in old and name not in incomplete_without and self._is_same(name, file):
+                file.discard()
+                self.unchanged.append(name)
+            else:
+                file.publish(self.folder / name)
         self._sync()
+
+    def _is_same(self, name: str, file: AtomicFile) -> bool:
+        """Whether the file that has the name holds the bytes of ``file``: sizes first, then all of both."""
+        path = self.folder / name
+        try:
+            return path.stat().st_size == file.size and filecmp.cmp(path, file.staged_path, shallow=False)
+        except OSError:
+            # What can't be read is replaced.
+            return False
 
     def _present(self) -> list[str]:
         try:

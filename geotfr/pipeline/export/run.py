@@ -81,6 +81,8 @@ class ExportResult:
         Share of masked pixels among the pixels of all patches, margins not counted.
     pixels_unreadable
         Pixels of storage blocks that couldn't be read, and were masked by ``on_read_error="mask"``.
+    shards_unchanged
+        Names of the shards of an older set that had the very bytes of the new ones, and were left as they are.
     shards_resumed
         How many of the shards a stopped run had finished.
     size_bytes
@@ -105,6 +107,7 @@ class ExportResult:
     size_bytes: int
     seconds: float
     warnings: tuple[str, ...]
+    shards_unchanged: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The result in JSON types; the plan's facts included."""
@@ -120,6 +123,7 @@ class ExportResult:
             "left_out": self.plan.to_dict()["left_out"],
             "masked_share": round(self.masked_share, 6),
             "pixels_unreadable": self.pixels_unreadable,
+            "shards_unchanged": list(self.shards_unchanged),
             "shards_resumed": self.shards_resumed,
             "bytes": self.size_bytes,
             "seconds": round(self.seconds, 3),
@@ -141,9 +145,18 @@ class ExportResult:
                 f"mixer     {self.mixer or 'none: not every patch is there, or a masked threshold other than 1'}",
                 f"manifest  {self.manifest}",
                 *([] if self.patch_table is None else [f"table     {self.patch_table}"]),
+                *self._rewritten(),
                 *([] if self.coco is None else [f"shapes    {self.coco}"]),
             )
         )
+
+    def _rewritten(self) -> list[str]:
+        """Which shards an export over an older set rewrote; nothing where none stayed."""
+        if not self.shards_unchanged:
+            return []
+        names = [path.name for path in self.shards if path.name not in self.shards_unchanged]
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+        return [f"unchanged {len(self.shards_unchanged):,} shards; rewritten: {shown or 'none'}"]
 
 
 def plan_export(
@@ -457,6 +470,7 @@ class ExportJob:
             patches_dropped=len(manifest.patches_dropped),
             masked_share=tally.masked_pixels / max(self._choice.count * patch_pixels, 1),
             pixels_unreadable=manifest.pixels_unreadable,
+            shards_unchanged=tuple(outputs.unchanged),
             shards_resumed=resumed,
             size_bytes=sum(shard.bytes for shard in manifest.shards),
             seconds=time.perf_counter() - started,
