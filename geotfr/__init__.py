@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from geotfr.datasets.stream import Stream, stream, stream_binary, stream_csv
     from geotfr.datasets.tensorflow_adapter import to_tf_dataset
     from geotfr.datasets.torch_adapter import to_torch
+    from geotfr.datasets.to_geopandas import to_geopandas
+    from geotfr.datasets.to_xarray import to_xarray
     from geotfr.errors import (
         DamagedError,
         EngineLostError,
@@ -168,6 +170,8 @@ __all__ = [
     "swipe_page",
     "to_tf_dataset",
     "to_torch",
+    "to_geopandas",
+    "to_xarray",
     "verify",
     "write_examples",
     "write_figure",
@@ -179,6 +183,8 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "geotfr.datasets.to_geopandas": ("to_geopandas",),
+    "geotfr.datasets.to_xarray": ("to_xarray",),
     "geotfr.errors": (
         "DamagedError",
         "EngineLostError",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geotfr.datasets.given import dataset_of
 from geotfr.datasets.patch_dataset import PatchDataset
 from geotfr.errors import UsageError
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles, limits_of
 from geotfr.preview.figures import INK, MARGIN, PATCH, label, need_matplotlib, new_figure
-from geotfr.preview.sheet import dataset_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.datasets.patch_dataset import PatchDataset
+from geotfr.datasets.given import dataset_of
 from geotfr.errors import UsageError
 from geotfr.options import nearest
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles, limits_of, shades
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = ["dataset_of", "plot_patches"]
+    from geotfr.datasets.patch_dataset import PatchDataset
+
+__all__ = ["plot_patches"]
 
 _COUNT = 24
 _MOST = 400
@@ -126,17 +128,6 @@ def plot_patches(
     axes.set_title(_title(dataset, planes), fontsize=11)
     _legend(axes, margin_yx, masked_value, has_masked=not valid.all())
     return figure
-
-
-def dataset_of(source: Any) -> PatchDataset:
-    """The data set that ``source`` is or makes."""
-    from geotfr.pipeline.export.run import ExportResult
-
-    if isinstance(source, PatchDataset):
-        return source
-    if isinstance(source, ExportResult):
-        source = source.mixer or source.manifest
-    return PatchDataset(source)
 
 
 def _numbers(length: int, patches: Sequence[int] | None, count: int) -> list[int]:

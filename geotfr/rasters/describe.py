@@ -206,13 +206,17 @@ def describe_memory(
 ) -> tuple[SourceFile, tuple[SourceBand, ...]]:
     """The facts of a raster in memory, which errors call ``name``, and its bands without names."""
     count, _, cols = raster.pixels.shape
+    block = raster.chunk_yx or (1, cols)
+    names = raster.names or ("",) * count
+    dtype = raster.pixels.dtype
     file = SourceFile(
         name=name,
         size_bytes=raster.pixels.nbytes,
         path=name,
         geobox=raster.geobox,
-        block_shape_yx=(1, cols),
-        block_bytes=0,
+        block_shape_yx=block,
+        # What is in memory already costs nothing more.
+        block_bytes=0 if raster.chunk_yx is None else block[0] * block[1] * count * dtype.itemsize,
         is_compressed=False,
         mask_band=0 if raster.mask is None else 1,
         has_band_masks=False,
@@ -222,11 +226,11 @@ def describe_memory(
     bands = tuple(
         SourceBand(
             name="",
-            dtype=raster.pixels.dtype,
-            nodata=(),
+            dtype=dtype,
+            nodata=() if raster.nodata is None or dtype.kind == "c" else nodata_in(dtype, raster.nodata),
             scale=1.0,
             offset=0.0,
-            description="",
+            description=names[index - 1],
             source=name,
             source_number=source_number,
             index=index,

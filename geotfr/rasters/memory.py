@@ -1,4 +1,4 @@
-"""Rasters in memory: an array with its place on the ground, and a mask if it has one."""
+"""Rasters in memory: an array with its place on the ground, and a mask if it has one; lazy arrays too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import numpy as np
 from geotfr.errors import UsageError
 from geotfr.grid import Affine6, GeoBox
 from geotfr.grid.crs import crs_text, crs_wkt
+from geotfr.rasters.data_array import is_data_array, read_data_array
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = ["MemoryRaster", "is_memory_source", "memory_raster"]
 
-FORMS = "(array, transform, crs) or (array, transform, crs, mask)"
+FORMS = "(array, transform, crs) or (array, transform, crs, mask), or an xarray DataArray"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,25 +29,42 @@ class MemoryRaster:
     Attributes
     ----------
     pixels
-        (band, row, column), of a type that a GeoTIFF has; the caller's own array where it has that form.
+        (band, row, column), of a type that a GeoTIFF has; the caller's own array where it has that form. A lazy one is
+        computed where it is read.
     mask
         (row, column), True = valid; None: nothing masks but NaN and nodata.
     geobox
         Its grid.
+    nodata
+        The value of masked pixels, or None.
+    names
+        Of the bands, empty texts where they have none; or empty.
+    chunk_yx
+        (rows, columns) of a lazy array that are computed at once; None where the pixels are in memory.
     """
 
     pixels: NDArray[np.generic]
     mask: NDArray[np.bool_] | None
     geobox: GeoBox
+    nodata: float | None = None
+    names: tuple[str, ...] = ()
+    chunk_yx: tuple[int, int] | None = None
+
+    def read(self, indexes: Sequence[int], rows: slice, cols: slice) -> Sequence[NDArray[np.generic]]:
+        """Bands ``indexes``, from 1, of a window; a lazy array is computed once for all of them."""
+        if self.chunk_yx is None:
+            return [self.pixels[index - 1, rows, cols] for index in indexes]
+        found: NDArray[np.generic] = np.asarray(self.pixels[[index - 1 for index in indexes], rows, cols])
+        return list(found)
 
 
 def is_memory_source(source: object) -> bool:
-    """Whether ``source`` is a tuple that begins with an array, not a path."""
-    return isinstance(source, tuple) and len(source) > 0 and isinstance(source[0], np.ndarray)
+    """Whether ``source`` is a tuple that begins with an array, or a labelled array, not a path."""
+    return (isinstance(source, tuple) and len(source) > 0 and isinstance(source[0], np.ndarray)) or is_data_array(source)
 
 
-def memory_raster(source: tuple[Any, ...]) -> MemoryRaster:
-    """The raster that the tuple ``source`` holds, checked; its array isn't copied, and never changed.
+def memory_raster(source: Any) -> MemoryRaster:
+    """The raster that ``source`` holds, checked; its array isn't copied, and never changed.
 
     Parameters
     ----------
@@ -52,7 +72,8 @@ def memory_raster(source: tuple[Any, ...]) -> MemoryRaster:
         ``(array, transform, crs)`` or ``(array, transform, crs, mask)``: the array (row, column) or
         (band, row, column); the transform an ``affine.Affine`` or six numbers in its order, see
         :data:`geotfr.grid.Affine6`; the CRS a text, a CRS of pyproj or rasterio, or None; the mask (row, column), True
-        = valid, or None. The valid pixels of a masked array are those that it doesn't mask.
+        = valid, or None. The valid pixels of a masked array are those that it doesn't mask. Or a ``DataArray`` of
+        xarray, see :func:`geotfr.rasters.data_array.read_data_array`.
 
     Raises
     ------
@@ -66,22 +87,12 @@ def memory_raster(source: tuple[Any, ...]) -> MemoryRaster:
     >>> memory_raster((np.zeros((4, 5), np.uint8), (10, 0, 500, 0, -10, 800), "EPSG:32633")).geobox.shape_yx
     (4, 5)
     """
+    if is_data_array(source):
+        return _of_data_array(source)
     if len(source) not in (3, 4):
         raise UsageError(f"a source in memory is {FORMS}, found {len(source)} parts")
     array, transform, crs, mask = (*source, None)[:4]
-    pixels = np.ma.getdata(array)
-    if pixels.ndim == 2:
-        pixels = pixels[np.newaxis]
-    if pixels.ndim != 3 or 0 in pixels.shape:
-        raise UsageError(f"a source in memory: its array is (row, column) or (band, row, column), found {array.shape}")
-    if pixels.dtype.kind not in "biufc" or pixels.dtype.itemsize > (16 if pixels.dtype.kind == "c" else 8):
-        raise UsageError(f"a source in memory: {pixels.dtype} is no type of pixels; use an integer or float type")
-    if pixels.dtype.kind == "b":
-        pixels = pixels.view(np.uint8)
-    elif pixels.dtype == np.float16:
-        pixels = pixels.astype(np.float32)
-    elif not pixels.dtype.isnative:
-        pixels = pixels.astype(pixels.dtype.newbyteorder("="))
+    pixels = _plain(np.ma.getdata(array))
     return MemoryRaster(
         pixels=pixels,
         mask=_mask(array, mask, (pixels.shape[1], pixels.shape[2])),
@@ -89,6 +100,35 @@ def memory_raster(source: tuple[Any, ...]) -> MemoryRaster:
             shape_yx=(pixels.shape[1], pixels.shape[2]), affine=_affine(transform), crs=_crs(crs) if crs else ""
         ),
     )
+
+
+def _of_data_array(source: Any) -> MemoryRaster:
+    found = read_data_array(source)
+    pixels = _plain(found.data)
+    rows, cols = pixels.shape[1:]
+    return MemoryRaster(
+        pixels=pixels,
+        mask=None,
+        geobox=GeoBox(shape_yx=(rows, cols), affine=_affine(found.affine), crs=_crs(found.crs) if found.crs else ""),
+        nodata=found.nodata,
+        names=found.names,
+        chunk_yx=found.chunk_yx,
+    )
+
+
+def _plain(pixels: Any) -> Any:
+    """``pixels`` as (band, row, column) of a type that a GeoTIFF has; lazy ones stay lazy."""
+    if pixels.ndim not in (2, 3) or 0 in pixels.shape:
+        raise UsageError(f"a source in memory: its array is (row, column) or (band, row, column), found {pixels.shape}")
+    if pixels.ndim == 2:
+        pixels = pixels[np.newaxis]
+    if pixels.dtype.kind not in "biufc" or pixels.dtype.itemsize > (16 if pixels.dtype.kind == "c" else 8):
+        raise UsageError(f"a source in memory: {pixels.dtype} is no type of pixels; use an integer or float type")
+    if pixels.dtype.kind == "b":
+        return pixels.view(np.uint8)
+    if pixels.dtype == np.float16:
+        return pixels.astype(np.float32)
+    return pixels if pixels.dtype.isnative else pixels.astype(pixels.dtype.newbyteorder("="))
 
 
 def _mask(array: Any, mask: Any, shape_yx: tuple[int, int]) -> NDArray[np.bool_] | None:

@@ -61,8 +61,8 @@ class MemoryReader:
     def read(self, window: Window, out: Sequence[NDArray[np.generic]], kept: Sequence[NDArray[np.bool_]]) -> None:
         """See :meth:`BandReader.read`."""
         rows, cols = slice(window.row, window.row_stop), slice(window.col, window.col_stop)
-        for index, pixels in zip(self._indexes, out, strict=True):
-            pixels[...] = self._raster.pixels[index - 1, rows, cols]
+        for pixels, found in zip(out, self._raster.read(self._indexes, rows, cols), strict=True):
+            pixels[...] = found
         if self._raster.mask is not None:
             for valid in distinct(kept):
                 np.logical_and(valid, self._raster.mask[rows, cols], out=valid)

@@ -13,7 +13,7 @@ from geotfr.errors import InputError, MissingInputError, ReadError, UsageError
 from geotfr.grid import GeoBox
 from geotfr.patches.stretch import PERCENTILES, limits_of, shades
 from geotfr.rasters.describe import describe_file
-from geotfr.rasters.memory import is_memory_source, memory_raster
+from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, raster_env, safe_open
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def read_reduced(source: Any, *, bands: Sequence[str | int] | None = None, side:
 def band_names(source: Any) -> tuple[str, ...]:
     """The names of all bands of a raster, as :func:`read_reduced` takes them; raises as it does."""
     if is_memory_source(source):
-        return tuple(f"b{number}" for number in range(1, len(memory_raster(source).pixels) + 1))
+        return _memory_names(memory_raster(source))
     with raster_env(), _opened(os.fspath(source)) as dataset:
         return _names(dataset)
 
@@ -145,20 +145,22 @@ def _names(dataset: DatasetReader) -> tuple[str, ...]:
     return tuple(text or f"b{number}" for number, text in enumerate(descriptions, 1))
 
 
-def _of_memory(source: tuple[Any, ...], bands: Sequence[str | int] | None, side: int) -> ReducedRaster:
+def _of_memory(source: Any, bands: Sequence[str | int] | None, side: int) -> ReducedRaster:
     raster = memory_raster(source)
-    names = band_names(source)
+    names = _memory_names(raster)
     chosen = _chosen(names, bands, "the array")
     rows, cols = raster.geobox.shape_yx
     height, width = _reduced_shape((rows, cols), side)
     # The middle of each pixel of the picture.
     at_rows = ((np.arange(height) + 0.5) * rows / height).astype(np.int64)
     at_cols = ((np.arange(width) + 0.5) * cols / width).astype(np.int64)
-    place = np.ix_(np.array(chosen) - 1, at_rows, at_cols)
-    pixels = np.asarray(raster.pixels[place])
+    # One axis at a time: lazy arrays take no more.
+    pixels = np.asarray(raster.pixels[:, at_rows][:, :, at_cols][[number - 1 for number in chosen]])
     if pixels.dtype.kind == "c":
         raise InputError("the array: complex pixels have no picture; take their real or imaginary part")
     valid = _known(pixels)
+    if raster.nodata is not None:
+        valid &= (pixels != raster.nodata).all(axis=0)
     if raster.mask is not None:
         valid &= raster.mask[np.ix_(at_rows, at_cols)]
     return ReducedRaster(
@@ -169,6 +171,11 @@ def _of_memory(source: tuple[Any, ...], bands: Sequence[str | int] | None, side:
         valid=valid,
         colours=None,
     )
+
+
+def _memory_names(raster: MemoryRaster) -> tuple[str, ...]:
+    names = raster.names or ("",) * len(raster.pixels)
+    return tuple(name or f"b{number}" for number, name in enumerate(names, 1))
 
 
 def _reduced_shape(shape_yx: tuple[int, int], side: int) -> tuple[int, int]:

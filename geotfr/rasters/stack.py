@@ -80,7 +80,7 @@ class Stack:
     warnings: tuple[str, ...]
 
 
-def gather(specs: Sequence[SourceSpec | str | tuple[Any, ...]], request: SourceRequest) -> Stack:
+def gather(specs: Sequence[SourceSpec | str | Any], request: SourceRequest) -> Stack:
     """The stack of ``specs`` that ``request`` asks for; headers are read, no pixels.
 
     Raises
@@ -159,12 +159,14 @@ class _Files:
         """Bands of each file."""
         return [len(bands) for bands in self._stacks]
 
-    def bands(self, spec: SourceSpec | str | tuple[Any, ...]) -> tuple[SourceBand, ...]:
+    def bands(self, spec: SourceSpec | str | Any) -> tuple[SourceBand, ...]:
         """The bands that ``spec`` names, without names of their own."""
-        if isinstance(spec, tuple):
-            if not is_memory_source(spec):
-                raise UsageError("a source is a path, or (array, transform, crs) with a mask if it has one")
+        if is_memory_source(spec):
             return self._stacks[self._memory(spec)]
+        if not isinstance(spec, str | SourceSpec):
+            raise UsageError(
+                "a source is a path, (array, transform, crs) with a mask if it has one, or an xarray DataArray"
+            )
         parsed = parse_source(spec) if isinstance(spec, str) else spec
         bands = self._stacks[self._file(parsed.path)]
         if parsed.band is None:
@@ -183,7 +185,7 @@ class _Files:
             self._add(path, file, bands)
         return self._numbers[path]
 
-    def _memory(self, source: tuple[Any, ...]) -> int:
+    def _memory(self, source: Any) -> int:
         if id(source) not in self._numbers:
             number = len(self.described)
             raster: MemoryRaster = memory_raster(source)
@@ -201,8 +203,8 @@ class _Files:
         self._stacks.append(bands)
 
 
-def _is_single(spec: SourceSpec | str | tuple[Any, ...]) -> bool:
-    if isinstance(spec, tuple):
+def _is_single(spec: SourceSpec | str | Any) -> bool:
+    if not isinstance(spec, str | SourceSpec):
         return False
     return (parse_source(spec) if isinstance(spec, str) else spec).band is not None
 

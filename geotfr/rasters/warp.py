@@ -346,7 +346,7 @@ def _memory_file(raster: MemoryRaster) -> MemoryFile:
             bigtiff="IF_SAFER",
         ) as target,
     ):
-        target.write(raster.pixels)
+        target.write(np.asarray(raster.pixels))
         if raster.mask is not None:
             target.write_mask(raster.mask)
     return file

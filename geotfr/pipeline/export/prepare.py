@@ -38,11 +38,11 @@ ON_READ_ERROR = ("error", "mask")
 def open_rasters(sources: Any, options: ExportOptions, workers: int) -> RasterSource:
     """One raster or several, paths or in memory, as the options want them on the export's grid."""
     from geotfr.grid.export_grid import GridRequest
+    from geotfr.rasters.memory import is_memory_source
     from geotfr.rasters.request import SourceRequest
     from geotfr.rasters.source import open_export_source
 
-    # A tuple that begins with an array is one source in memory.
-    is_one = isinstance(sources, str | os.PathLike) or (isinstance(sources, tuple) and hasattr(sources[0], "shape"))
+    is_one = isinstance(sources, str | os.PathLike) or is_memory_source(sources)
     many = [sources] if is_one else list(sources)
     return open_export_source(
         [os.fspath(each) if isinstance(each, os.PathLike) else each for each in many],
