@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from geotfr.datasets.patch_dataset import PatchDataset
     from geotfr.datasets.stream import Stream, stream, stream_binary, stream_csv
     from geotfr.datasets.tensorflow_adapter import to_tf_dataset
-    from geotfr.datasets.torch_adapter import to_torch
     from geotfr.datasets.to_geopandas import to_geopandas
     from geotfr.datasets.to_xarray import to_xarray
+    from geotfr.datasets.torch_adapter import to_torch
     from geotfr.errors import (
         DamagedError,
         EngineLostError,
@@ -168,9 +168,9 @@ __all__ = [
     "stream_binary",
     "stream_csv",
     "swipe_page",
+    "to_geopandas",
     "to_tf_dataset",
     "to_torch",
-    "to_geopandas",
     "to_xarray",
     "verify",
     "write_examples",

@@ -60,7 +60,9 @@ class MemoryRaster:
 
 def is_memory_source(source: object) -> bool:
     """Whether ``source`` is a tuple that begins with an array, or a labelled array, not a path."""
-    return (isinstance(source, tuple) and len(source) > 0 and isinstance(source[0], np.ndarray)) or is_data_array(source)
+    return (isinstance(source, tuple) and len(source) > 0 and isinstance(source[0], np.ndarray)) or is_data_array(
+        source
+    )
 
 
 def memory_raster(source: Any) -> MemoryRaster:

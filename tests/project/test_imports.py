@@ -47,6 +47,7 @@ HEAVY = (
     "torch",
     "dask",
     "matplotlib",
+    "xarray",
 )
 
 

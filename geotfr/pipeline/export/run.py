@@ -204,7 +204,7 @@ def export_image(
     sources
         One raster or several, whose bands are stacked. ``FILE:3`` is band 3 of FILE. A raster in memory is
         ``(array, transform, crs)`` or ``(array, transform, crs, mask)``, the array (row, col) or (band, row, col), the
-        mask True where pixels are valid.
+        mask True where pixels are valid; or an xarray ``DataArray`` with the CRS of rioxarray or odc-geo, lazy or not.
     prefix
         Folder and beginning of the names of all files; one that ends in ``/`` is a folder, made if its parent exists.
     overwrite
