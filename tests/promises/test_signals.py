@@ -18,7 +18,8 @@ from oracle.rasters import write_raster
 from oracle.run import contents
 
 LIMIT_S = 2.0
-"""A run that takes longer to go is killed, and the test fails by the exit code."""
+"""A run that takes longer to go is killed, and the test fails by the exit code. Where more processes want to run than
+there are cores, each gets its share of them only, and the limit is as much longer."""
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -55,7 +56,7 @@ def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(
         waiting.wait(chance.uniform(0, span * chance.choice((0.5, 0.5, 0.5, 1))))
         run.send_signal(number_sent)
         try:
-            _, told = run.communicate(timeout=LIMIT_S)
+            _, told = run.communicate(timeout=LIMIT_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
         except subprocess.TimeoutExpired:
             run.kill()
             _, told = run.communicate()
@@ -72,5 +73,5 @@ def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(
         for path in out.iterdir():
             os.unlink(path)  # noqa: PTH108
     count("signals sent", times)
-    count("signals that stopped a run within 2 s", stopped)
+    count("signals that stopped a run in time", stopped)
     assert stopped >= times // 3, "most signals came when the run was done"
