@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -69,7 +70,7 @@ class Stream:
         self.node = node
         self._epoch = 0
         self._resumed: State | None = None
-        self._last: StreamIterator | None = None
+        self._last: Progress | None = None
 
     def __repr__(self) -> str:
         return ".".join(self.node.names)
@@ -82,15 +83,16 @@ class Stream:
             sizes = {int(depth): list(each) for depth, each in state["epoch_sizes"].items()}
             at, taken = Pass(epoch=state["epoch"], epoch_sizes=sizes), state["taken"]
         self._epoch = at.epoch + 1
-        self._last = StreamIterator(self.node, at, taken)
-        return self._last
+        # Not the iterator: one that is forgotten ends its threads.
+        self._last = Progress(at, taken)
+        return StreamIterator(self.node, self._last)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
 
     def run(self, at: Pass) -> StreamIterator:
         """One pass of one's own choice: an epoch, and a part of the source's records."""
-        return StreamIterator(self.node, at, 0)
+        return StreamIterator(self.node, Progress(at, 0))
 
     def first_pass(self) -> StreamIterator:
         """An iterator over epoch 0 that leaves the stream's own epoch and state as they are."""
@@ -249,8 +251,9 @@ class Stream:
         return Stream(Prefetch(self.node, _at_least("size", size, 1), by))
 
 
-class StreamIterator:
-    """One pass over a stream; :meth:`close` ends its threads.
+@dataclass(slots=True)
+class Progress:
+    """Where an iterator is.
 
     Attributes
     ----------
@@ -260,10 +263,16 @@ class StreamIterator:
         Elements given so far, those before a state that was loaded included.
     """
 
-    def __init__(self, node: Node, at: Pass, taken: int) -> None:
-        self.at = at
-        self.taken = taken
-        self._blocks = node.run(at, taken)
+    at: Pass
+    taken: int
+
+
+class StreamIterator:
+    """One pass over a stream; :meth:`close` ends its threads, and so does forgetting it."""
+
+    def __init__(self, node: Node, progress: Progress) -> None:
+        self._progress = progress
+        self._blocks = node.run(progress.at, progress.taken)
         self._ready: list[Element] = []
         self._place = 0
 
@@ -276,7 +285,7 @@ class StreamIterator:
             self._place = 0
         element = self._ready[self._place]
         self._place += 1
-        self.taken += 1
+        self._progress.taken += 1
         return element
 
     def close(self) -> None:
