@@ -16,7 +16,7 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/ready-interop: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray]' duckdb
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop
@@ -40,7 +40,7 @@ lint: env  ## formatter, linter and type checker
 test: env lint  ## linter, types, and all tests but interoperability and the slow ones
 	$(BIN)/pytest -m 'not interop and not slow' --numprocesses auto --quiet
 
-test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch and xarray, and on dask
+test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch and xarray, on dask, and with an S3 server
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/pytest -m interop --quiet tests/interop
 
 notebooks: $(VENV)/ready-notebooks  ## run the example notebooks from top to bottom, small

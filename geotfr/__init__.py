@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from geotfr.pipeline.tables.export import ExportTableResult, export_table
     from geotfr.pipeline.tables.ingest import IngestTableResult, ingest_table
     from geotfr.pipeline.tables.sample import SampleResult, sample_points
+    from geotfr.pipeline.transfer.pull import PullResult, pull_set
+    from geotfr.pipeline.transfer.push import PushResult, push_set
     from geotfr.preview.classes import plot_classes
     from geotfr.preview.figures import write_figure
     from geotfr.preview.grid import plot_grid
@@ -113,6 +115,8 @@ __all__ = [
     "PatchTable",
     "PatchTableResult",
     "PredictResult",
+    "PullResult",
+    "PushResult",
     "RaggedFeature",
     "RaggedValue",
     "ReadError",
@@ -156,6 +160,8 @@ __all__ = [
     "plot_histograms",
     "plot_patches",
     "predict",
+    "pull_set",
+    "push_set",
     "read_features",
     "read_manifest",
     "read_mixer",
@@ -227,6 +233,8 @@ _ROOMS = {
     "geotfr.pipeline.export.parts": ("PartResult", "export_part"),
     "geotfr.pipeline.export.plan": ("ExportPlan",),
     "geotfr.pipeline.predict.run": ("PredictResult", "predict"),
+    "geotfr.pipeline.transfer.pull": ("PullResult", "pull_set"),
+    "geotfr.pipeline.transfer.push": ("PushResult", "push_set"),
     "geotfr.pipeline.tables.sample": ("SampleResult", "sample_points"),
     "geotfr.records.parse.example": ("parse_example", "parse_single_example"),
     "geotfr.records.parse.infer": ("infer_features", "infer_sequence_features", "patch_features"),

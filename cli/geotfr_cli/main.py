@@ -30,6 +30,8 @@ COMMANDS = {
     "stats": ("stats", "Statistics of a set's bands: mean, deviation, percentiles, histogram, classes."),
     "finalize": ("finalize", "Make one set of the parts that 'geotfr export --split' staged."),
     "ingest-predictions": ("ingest_predictions", "Turn prediction TFRecords into a georeferenced raster."),
+    "push": ("push", "Send a set to an object store: what it lacks, checked when it has arrived."),
+    "pull": ("pull", "Bring a set from an object store into a folder, checked."),
     "export-table": ("export_table", "Write a table's rows as TFRecord, as Earth Engine does."),
     "ingest-table": ("ingest_table", "Turn TFRecords of Examples into a table."),
     "sample": ("sample", "Sample rasters at points, as TFRecord or as a table."),

@@ -24,6 +24,7 @@ __all__ = [
     "executor_options",
     "memory_limit_option",
     "overwrite_option",
+    "retry_option",
     "show",
     "shows_progress",
     "telling_how_to_resume",
@@ -51,6 +52,13 @@ def common_options(function: F) -> F:
 
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace outputs that exist.")
+retry_option = click.option(
+    "--retry-seconds",
+    type=click.FloatRange(min=0.0),
+    default=120.0,
+    show_default=True,
+    help="How long a request that fails is repeated.",
+)
 workers_option = click.option(
     "--workers",
     type=click.IntRange(1, 1024),

@@ -31,6 +31,7 @@ ONLY_IN = {
     "pyogrio": "vectors",
     "pyarrow": "vectors",
     "matplotlib": "preview",
+    "obstore": "storage",
 }
 HEAVY = (
     "numpy",
@@ -48,6 +49,7 @@ HEAVY = (
     "dask",
     "matplotlib",
     "xarray",
+    "obstore",
 )
 
 

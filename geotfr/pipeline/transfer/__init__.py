@@ -1,0 +1,1 @@
+"""Sets between a folder and an object store."""

@@ -1,0 +1,62 @@
+"""What an object store's refusal becomes.
+
+The library's own words aren't repeated: they hold the request's address, which may carry a signature.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from geotfr.errors import InputError, MissingInputError, OutputError
+
+if TYPE_CHECKING:
+    from geotfr.errors import GeotfrError
+
+__all__ = ["store_error"]
+
+_STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})")
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_RETRIES = re.compile(r"after (\d+) retries")
+# Without credentials in the environment the machine's own role is asked for at these addresses.
+_ROLE = re.compile(r"latest/api/token|latest/meta-data|computeMetadata|metadata/identity|metadata\.google")
+_NO_KEYS = re.compile(r"MissingAccessKey|missing (?:access )?key|No credential|credential", re.IGNORECASE)
+
+_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
+def store_error(address: str, error: Exception, *, is_writing: bool) -> GeotfrError:
+    """What to raise for an ``error`` of the library, met while ``address`` was written or read."""
+    text = str(error)
+    kind = type(error).__name__
+    found = _STATUS.search(text)
+    status = int(found[1] or found[2]) if found else 0
+    code = _CODE.search(text)
+    told = " ".join(each for each in (str(status) if status else "", code[1] if code else "") if each)
+    variables = _VARIABLES[address.partition(":")[0]]
+    refuses: type[OutputError] | type[InputError] = OutputError if is_writing else InputError
+    if _ROLE.search(text) or (not status and _NO_KEYS.search(text)):
+        return refuses(f"{address}: no credentials for this store; set {variables} in the environment")
+    if "NoSuchBucket" in text:
+        return (OutputError if is_writing else MissingInputError)(
+            f"{address}: the bucket isn't there; make it, or correct the address"
+        )
+    if isinstance(error, FileNotFoundError):
+        return (OutputError if is_writing else MissingInputError)(
+            f"{address}: no such object or bucket; correct the address"
+        )
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
+        return refuses(
+            f"{address}: the store refuses ({told or kind}); check the rights of the credentials in {variables}"
+        )
+    if kind == "PreconditionError":
+        return refuses(f"{address}: another process changed it meanwhile; run again")
+    retries = _RETRIES.search(text)
+    tried = f" after {retries[1]} retries" if retries and retries[1] != "0" else ""
+    if status:
+        return refuses(f"{address}: the store answers {told}{tried}; run again, what arrived stays")
+    return refuses(f"{address}: the store can't be reached{tried}; check the network and the endpoint, and run again")
