@@ -6,6 +6,7 @@ formula, so one pass over the pixels gives what two would. Integers of up to 16 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["PatchStatistics", "class_counts", "empty_statistics", "merged_statistics", "statistics_of"]
+__all__ = [
+    "PatchStatistics",
+    "class_counts",
+    "empty_statistics",
+    "merged_statistics",
+    "scratch_memory",
+    "statistics_of",
+]
 
 # 128 Ki values are 1 MiB as float64: what stays in a core's second cache.
-_SLAB_VALUES = 2**17
+SLAB_VALUES = 2**17
 # Squares of so many 16 bit integers sum up exactly in float64.
 _EXACT_VALUES = 2**21
 
@@ -123,7 +131,14 @@ def merged_statistics(one: PatchStatistics, other: PatchStatistics) -> PatchStat
     )
 
 
-def statistics_of(channels: Iterable[tuple[NDArray[Any], NDArray[np.bool_] | None]]) -> PatchStatistics:
+def scratch_memory() -> NDArray[np.float64]:
+    """Memory that :func:`statistics_of` may use again and again, one for each thread."""
+    return np.empty(SLAB_VALUES, np.float64)
+
+
+def statistics_of(
+    channels: Iterable[tuple[NDArray[Any], NDArray[np.bool_] | None]], *, scratch: NDArray[np.float64] | None = None
+) -> PatchStatistics:
     """The statistics of patches over some channels.
 
     Parameters
@@ -131,13 +146,15 @@ def statistics_of(channels: Iterable[tuple[NDArray[Any], NDArray[np.bool_] | Non
     channels
         Of each its values ``(n, row, col)`` in any numeric dtype, and their validity ``(n, row, col) bool``, True =
         valid, or None if all are. At least one channel.
+    scratch
+        What :func:`scratch_memory` gave: fresh memory for every slab costs a third of the time.
     """
     found: PatchStatistics | None = None
     for values, valid in channels:
-        rows = max(_SLAB_VALUES // max(values.shape[0] * values.shape[2], 1), 1)
+        rows = max(SLAB_VALUES // max(values.shape[0] * values.shape[2], 1), 1)
         for start in range(0, max(values.shape[1], 1), rows):
             part = slice(start, start + rows)
-            slab = _of_slab(values[:, part], None if valid is None else valid[:, part])
+            slab = _of_slab(values[:, part], None if valid is None else valid[:, part], scratch)
             found = slab if found is None else merged_statistics(found, slab)
     return found if found is not None else empty_statistics(0)
 
@@ -168,13 +185,20 @@ def class_counts(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> tuple
     return classes.astype(np.int64), counts.reshape(patches, len(classes)).astype(np.int64)
 
 
-def _of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> PatchStatistics:
+def _of_slab(
+    values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDArray[np.float64] | None
+) -> PatchStatistics:
     patches, pixels = values.shape[0], values.shape[1] * values.shape[2]
     if valid is not None and not valid.all():
         return _of_masked_slab(values, valid)
+    if scratch is None or len(scratch) < values.size:
+        scratch = np.empty(values.size, np.float64)
+    # A copy, for it is changed.
+    numbers = scratch[: values.size].reshape(values.shape)
+    with np.errstate(invalid="ignore") if values.dtype.kind == "f" else contextlib.nullcontext():
+        numbers[...] = values
     return _moments(
-        # Always a copy: it is changed.
-        np.array(values, np.float64, order="C"),
+        numbers,
         np.full(patches, pixels, np.int64),
         values.min(axis=(1, 2)),
         values.max(axis=(1, 2)),
@@ -223,12 +247,13 @@ def _moments(
 ) -> PatchStatistics:
     """Mean and squares of ``numbers`` ``(n, row, col)``, which are 0 where masked; they are overwritten."""
     some = counts if valid is None else np.maximum(counts, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = numbers.sum(axis=(1, 2))
-        if is_small:
-            means, squares = _exact_moments(sums.astype(np.int64), _squares(numbers).astype(np.int64), some)
-        else:
-            means = sums / some
+    if is_small:
+        sums = numbers.sum(axis=(1, 2)).astype(np.int64)
+        means, squares = _exact_moments(sums, _squares(numbers).astype(np.int64), some)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums_of = numbers.sum(axis=(1, 2))
+            means = sums_of / some
             numbers -= means[:, np.newaxis, np.newaxis]
             if valid is not None:
                 numbers[~valid] = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 from geotfr.errors import UsageError
 from geotfr.patches.cut import runs
 from geotfr.patches.rows import ClassCounts, PatchRows
-from geotfr.patches.statistics import PatchStatistics, class_counts, empty_statistics, statistics_of
+from geotfr.patches.statistics import PatchStatistics, class_counts, empty_statistics, scratch_memory, statistics_of
 from geotfr.records.digests import DIGEST_BYTES, payload_digests
 from geotfr.vectors.extra import load_arrow
 
@@ -96,6 +97,7 @@ class RowCollector:
                 raise UsageError(f"class_bands: {name!r} has a depth; classes are values of a scalar band")
         self._parts: list[PatchRows] = []
         # A patch of many records may come in several units.
+        self._memory = threading.local()
         self._open_digest = hashlib.sha256()
         self._open_bytes = 0
 
@@ -104,10 +106,13 @@ class RowCollector:
         if not encoded.patches:
             return None
         is_single = self._encoder.records_per_patch == 1
+        scratch = getattr(self._memory, "scratch", None)
+        if scratch is None:
+            scratch = self._memory.scratch = scratch_memory()
         found: list[tuple[PatchStatistics, ...]] = []
         classes: list[tuple[ClassCounts, ...]] = []
         for run in runs(unit.positions, len(strip.columns)):
-            found.append(tuple(_statistics(strip, run, feature) for feature in self._features.values()))
+            found.append(tuple(_statistics(strip, run, feature, scratch) for feature in self._features.values()))
             classes.append(tuple(self._classes(strip, run, self._features[name]) for name in self._class_bands))
         return PatchRows(
             numbers=strip.numbers(unit.positions),
@@ -190,10 +195,10 @@ class RowCollector:
         return ClassCounts(classes=classes, counts=counts)
 
 
-def _statistics(strip: Strip, run: Run, feature: FeatureSpec) -> PatchStatistics:
+def _statistics(strip: Strip, run: Run, feature: FeatureSpec, scratch: NDArray[np.float64]) -> PatchStatistics:
     channels: list[tuple[NDArray[Any], NDArray[np.bool_] | None]] = []
     for plane in feature.planes:
         if plane is not None:
             mask = strip.plane_valid[plane]
             channels.append((strip.cores(strip.planes[plane], run), None if mask is None else strip.cores(mask, run)))
-    return statistics_of(channels)
+    return statistics_of(channels, scratch=scratch)
