@@ -21,6 +21,7 @@ from geotfr.mixer import (
 )
 from geotfr.mixer.names import plain_name
 from geotfr.mixer.sets import manifest_beside
+from geotfr.mixer.store_hint import store_hint
 from geotfr.records.faults import Fault
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def find_inputs(paths: PathLike | Sequence[PathLike]) -> Inputs:
         raise UsageError("no files; name TFRecord files, a folder, a mixer or a manifest")
     for path in given:
         if not path.exists():
-            raise MissingInputError(f"{path}: no such file")
+            raise MissingInputError(f"{path}: no such file{store_hint(path)}")
     files = [file for path in given for file in (_members(path) if path.is_dir() else [path])]
     shards = [path for path in files if path.suffix != ".json"]
     documents = [path for path in files if path.suffix == ".json"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from geotfr.errors import DamagedError, LimitError, MissingInputError
+from geotfr.mixer.store_hint import store_hint
 
 __all__ = ["parse_json", "read_json"]
 
@@ -33,7 +34,7 @@ def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
             raise LimitError(f"{path}: {size} bytes is too large for a {what}; allowed {MAX_JSON_BYTES}")
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise MissingInputError(f"{path}: no such file; a {what} is expected there") from error
+        raise MissingInputError(f"{path}: no such file; a {what} is expected there{store_hint(path)}") from error
     except OSError as error:
         raise MissingInputError(f"{path}: the {what} can't be read: {error.strerror}") from error
     return parse_json(data, name=str(path), what=what)

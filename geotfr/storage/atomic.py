@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geotfr.errors import GeotfrError, OutputError, OutputExistsError
+from geotfr.mixer.store_hint import store_hint
 from geotfr.records.crc import crc32c
 from geotfr.storage.digest import crc_of_descriptor
 from geotfr.storage.lock import OutputLock, staging_stem
@@ -44,7 +45,8 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     folder = path.parent
     try:
         if not folder.is_dir():
-            raise OutputError(f"{path}: the folder {folder} is missing; make it first")
+            hint = store_hint(path, is_output=True) or "; make it first"
+            raise OutputError(f"{path}: the folder {folder} is missing{hint}")
         if len(os.fsencode(path.name)) > _MAX_NAME_BYTES:
             raise OutputError(
                 f"{path}: the name has {len(os.fsencode(path.name))} bytes; file systems allow {_MAX_NAME_BYTES}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -142,6 +145,29 @@ def test_a_dead_writers_lock_is_taken_over_after_an_hour_and_its_owner_finds_out
     assert shop.objects() == {}
 
 
+@pytest.mark.parametrize("after", [0, 2, 7])
+def test_a_push_that_is_killed_leaves_whole_objects_and_a_lock_that_names_it(
+    shop: Shop, scene: Path, after: int
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def kill(request: str) -> None:
+        if request.startswith("PUT") and LOCK not in request and len(shop.sent()) > after:
+            started[0].kill()
+
+    shop.fault = kill
+    with subprocess.Popen([sys.executable, "-m", "geotfr_cli", "push", str(scene), "s3://sets/a"]) as process:
+        started.append(process)
+        assert process.wait(60) == -signal.SIGKILL
+    shop.fault = None
+    assert is_whole_or_absent(shop, scene)
+    locks = [key for key in shop.objects() if key.endswith(LOCK)]
+    outcome = run("push", scene, "s3://sets/a")
+    assert_refused(outcome, 11, f"process {process.pid}", locks[0].removeprefix("a/"))
+    shop.request("DELETE", f"/sets/{locks[0]}")
+    assert_completes(shop, scene)
+
+
 def test_a_lost_connection_of_a_pull_is_one_line_and_leaves_nothing(shop: Shop, scene: Path, tmp_path: Path) -> None:
     geotfr.push_set(scene, "s3://sets/a")
     shop.fault = lambda request: "cut" if "00002" in request else None
@@ -159,8 +185,6 @@ def test_the_manifest_of_a_push_holds_no_credentials(shop: Shop, scene: Path) ->
 
 
 def test_a_missing_extra_is_one_line(scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "obstore", None)
     assert_refused(run("push", scene, "s3://sets/a"), 2, "geotfr[cloud]")
     with pytest.raises(geotfr.GeotfrError):
