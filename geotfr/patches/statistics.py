@@ -147,7 +147,7 @@ def statistics_of(
         Of each its values ``(n, row, col)`` in any numeric dtype, and their validity ``(n, row, col) bool``, True =
         valid, or None if all are. At least one channel.
     scratch
-        What :func:`scratch_memory` gave: fresh memory for every slab costs a third of the time.
+        What :func:`scratch_memory` gave, in place of fresh memory for every slab.
     """
     found: PatchStatistics | None = None
     for values, valid in channels:
