@@ -50,7 +50,7 @@ docs: $(VENV)/ready-docs  ## build the site, strict, into site/; open site/index
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchmarks/README.md
-	for name in export ingest sequence sources read stream parse tables patch_table; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
+	for name in export ingest sequence sources read stream parse tables patch_table cluster scale; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
 
 test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/explanations/reliability.md promises
 	$(BIN)/pytest tests/promises --numprocesses auto --quiet

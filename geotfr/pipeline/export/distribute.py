@@ -23,7 +23,7 @@ from geotfr.pipeline.export.parts import PartResult, split_part, stage_part
 from geotfr.pipeline.export.plan import PROCESS_BYTES
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import ExportJob, ExportResult
-from geotfr.pipeline.export.split import MOST_PARTS
+from geotfr.pipeline.export.split import MOST_PARTS, SHARDS_A_PART
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import belongs_to
 from geotfr.storage import OutputSet
@@ -43,7 +43,6 @@ __all__ = ["Distributed", "PartTask", "task_count"]
 
 _TASK_BYTES = 64 * 2**20
 _MOST_SMALL_TASKS = 512
-_SHARDS_A_TASK = 8
 # A worker that is being killed holds its locks for some time yet.
 _WAITS_SECONDS = (0.1, 0.3, 1, 3, 10)
 
@@ -111,8 +110,8 @@ def task_count(plan: ExportPlan) -> int:
 
     Whole shards where there are many, else pieces of about 64 MiB, that cost little beside what they need to begin.
     """
-    if plan.shard_count >= _MOST_SMALL_TASKS * _SHARDS_A_TASK:
-        return min(plan.shard_count // _SHARDS_A_TASK, MOST_PARTS)
+    if plan.shard_count >= _MOST_SMALL_TASKS * SHARDS_A_PART:
+        return min(plan.shard_count // SHARDS_A_PART, MOST_PARTS)
     return min(max(math.ceil(plan.total_bytes / _TASK_BYTES), 1), _MOST_SMALL_TASKS, plan.layout.count)
 
 

@@ -18,12 +18,14 @@ from geotfr.errors import UsageError
 if TYPE_CHECKING:
     from geotfr.pipeline.export.plan import ExportPlan
 
-__all__ = ["MOST_PARTS", "Part", "parse_split", "part_of"]
+__all__ = ["MOST_PARTS", "SHARDS_A_PART", "Part", "parse_split", "part_of"]
 
 MOST_PARTS = 100_000
 _SPLIT = re.compile(r"(\d{1,9})/(\d{1,9})")
 # With so many units for each part, the largest part has an eighth more than the mean.
 _EVEN_UNITS = 8
+SHARDS_A_PART = 4
+"""From so many shards a part on, the largest part has a quarter more than the mean; copying would cost more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ def part_of(plan: ExportPlan, number: int, total: int, *, block_rows: int, keeps
     # One length for all records and no patch dropped: a shard's place follows from its number.
     knows_shards = plan.is_even and keeps_all
     has_whole_shards = (
-        knows_shards and plan.records == plan.layout.count and (streams or plan.shard_count >= _EVEN_UNITS * total)
+        knows_shards and plan.records == plan.layout.count and (streams or plan.shard_count >= SHARDS_A_PART * total)
     )
     group, unit = (plan.records_per_shard,) * 2 if has_whole_shards else _units(plan, total, block_rows)
     each_group = math.ceil(group / unit)
