@@ -210,8 +210,9 @@ def decode_example(
     if keys not in orders:
         if len(orders) >= MOST_ORDERS:
             orders.clear()
-        # protobuf drops an entry that has unknown fields.
-        orders[keys] = [key for key in feature_keys(payload) if key in keys]
+        # protobuf drops an entry that has unknown fields, and reads on behind a group, which feature_keys doesn't.
+        ordered = [key for key in feature_keys(payload) if key in keys]
+        orders[keys] = ordered + sorted(keys.difference(ordered))
     features: dict[str, FeatureValues] = {}
     for key in orders[keys]:
         if names is not None and key not in names:

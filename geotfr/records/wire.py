@@ -145,7 +145,10 @@ def _varint(data: ByteSource, start: int, stop: int) -> tuple[int, int]:
 
 
 def feature_keys(payload: ByteSource) -> list[str]:
-    """The keys of any Example that protobuf accepts, in the order of their last entries, which are those that count."""
+    """The keys of any Example that protobuf accepts, in the order of their last entries, which are those that count.
+
+    Those behind a group, which nobody writes, are left out.
+    """
     keys: dict[str, None] = {}
     for features in _contents(payload, 0, len(payload), 1):
         for entry in _contents(payload, *features, 1):
@@ -172,5 +175,5 @@ def _contents(data: ByteSource, start: int, stop: int, number: int) -> Iterator[
         elif kind in (_FIXED64, _FIXED32):
             start += 8 if kind == _FIXED64 else 4
         else:
-            # Groups are stepped over by protobuf too, but nobody writes them.
+            # A group.
             return

@@ -197,6 +197,8 @@ BAD = {
     "a key that is no UTF-8": field(1, field(1, field(1, b"\xff") + field(2, floats(1.0)))),
     "a float that is cut": example(a=field(2, field(1, b"abc"))),
     "a varint without end": example(a=field(3, field(1, b"\x80\x80"))),
+    "a length of eleven bytes": b"\x0a" + b"\xff" * 10 + b"\x01",
+    "a length that is cut": b"\x0a\x80",
     "a varint of eleven bytes": example(a=field(3, field(1, b"\xff" * 10 + b"\x01"))),
 }
 
@@ -271,3 +273,43 @@ def test_hostile_lists_take_less_than_512_mib(tmp_path: Path, what: str) -> None
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 512
+
+
+@pytest.mark.parametrize("large", [5000, 20_000])
+def test_records_above_4_kib_of_many_sizes_keep_their_order(tmp_path: Path, large: int) -> None:
+    payloads = [example(s=texts(bytes((number,)) * (large + number % 3))) for number in range(9)]
+    check(tmp_path / "a", [example(s=texts(b"x")), *payloads, example(s=texts(b"y"))])
+
+
+UNKNOWN = {
+    "varint": varint(15 << 3) + varint(300),
+    "64 bits": varint(15 << 3 | 1) + bytes(8),
+    "bytes": field(15, b"abc"),
+    "group": varint(15 << 3 | 3) + field(1, b"in it") + varint(15 << 3 | 4),
+    "32 bits": varint(15 << 3 | 5) + bytes(4),
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_no_feature_is_lost_behind_unknown_fields(tmp_path: Path, what: str) -> None:
+    features = {"b": floats(1.0), "a": integers(1, 2)}
+    entries = [field(1, field(1, k.encode()) + field(2, v)) for k, v in features.items()]
+    unknown = UNKNOWN[what]
+    check(tmp_path / "a", [unknown + field(1, entries[0] + unknown + entries[1]) + unknown] * 3)
+    batches = list(read_features(tmp_path / "a", names=["a"]))
+    assert [(list(batch.features), len(batch)) for batch in batches] == [(["a"], 3)]
+
+
+def test_records_that_only_protobuf_reads_leave_no_memory_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geotfr.records.batches.MAX_LAYOUTS_IN_ALL", 3)
+    monkeypatch.setattr("geotfr.records.columns.MOST_ORDERS", 3)
+    payloads = [example(**{"k" * number: floats(number)}) + field(15, b"unknown") for number in range(1, 12)]
+    check(tmp_path / "a", payloads * 2)
+
+
+def test_columns_of_alike_records_with_many_or_few_values_are_right(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    for count in (2, 40):
+        check(tmp_path / "a", [example(x=floats(*rng.normal(size=count))) for _ in range(300)], batch_bytes=8000)
