@@ -202,6 +202,7 @@ def test_a_partition_that_does_not_cover_its_record_is_refused(partition: Any, n
         ({"a": "float32"}, "key 'a' has 'float32'; features take FixedLenFeature"),
         ({b"a": VarLenFeature(np.float32)}, "is no text"),
         ([], "features is empty"),
+        ([("a", VarLenFeature(np.float32))], "a mapping from key to spec, found list"),
         ({"\ud800": VarLenFeature(np.float32)}, "UTF-8"),
     ],
 )
@@ -226,6 +227,7 @@ def test_specs_that_contradict_each_other_are_refused(features: Any, words: str)
         (lambda: SparseFeature([], "v", np.int64, []), "no index_key"),
         (lambda: SparseFeature("i", "", np.int64, 3), "value_key ''"),
         (lambda: RaggedFeature(np.int64, partitions=["s"]), "the partition 's'"),
+        (lambda: RaggedFeature(np.int64, partitions="s"), "partitions 's'; use a list"),
         (lambda: RaggedFeature(np.int64, partitions=[RaggedFeature.UniformRowLength(0)]), "1 value or more"),
         (lambda: RaggedFeature(np.int64, row_splits_dtype=np.int16), "row_splits_dtype int16"),
         (lambda: RaggedFeature(np.int64, row_splits_dtype="short one"), "row_splits_dtype 'short one'"),
@@ -363,3 +365,49 @@ def test_sparse_values_become_dense_unless_an_index_lies_outside() -> None:
     assert isinstance(value, SparseValue)
     with pytest.raises(RecordError, match=r"index \[0, 2\] lies outside the dense shape \[1, 2\]"):
         value.to_dense()
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "words"),
+    [
+        ([4, 4], 49, r"49 = 7x7: use shape \[7, 7\] if the patch is square"),
+        ([3, 4, 4], 75, r"75 = 3x5x5: use shape \[3, 5, 5\] if the patch is square"),
+        ([4, 4], 10, r"use shape \[10\], or VarLenFeature"),
+        ([3, 4, 4], 49, r"use shape \[49\], or VarLenFeature"),
+    ],
+    ids=str,
+)
+def test_the_shape_that_fits_is_guessed_only_where_one_does(shape: list[int], count: int, words: str) -> None:
+    with pytest.raises(RecordError, match=words):
+        parse_example([example({"a": floats(count)})], {"a": FixedLenFeature(shape, np.float32)})
+
+
+def test_missing_bytes_take_their_default_byte_for_byte() -> None:
+    spec = FixedLenFeature([2], bytes, ["a", b"b\0"])
+    parsed = parse_example([example({}), example({"b": ("bytes", [b"", b"\0"])})], {"b": spec})
+    assert dense(parsed, "b").tolist() == [[b"a", b"b\0"], [b"", b"\0"]]
+
+
+def test_a_sparse_value_is_filled_with_what_is_asked_for() -> None:
+    value = parse_example([example({"a": floats(1)}), example({"a": floats(3)})], {"a": VarLenFeature(np.float32)})["a"]
+    assert isinstance(value, SparseValue)
+    assert value.to_dense(-1).tolist() == [[0, -1, -1], [0, 1, 2]]
+    assert value.to_dense().tolist() == [[0, 0, 0], [0, 1, 2]]
+
+
+def test_rows_of_one_length_are_cut_at_each_level() -> None:
+    records = [example({"v": floats(4), "p": ("int64", [1, 1])}), example({"v": floats(2), "p": ("int64", [1])})]
+    uniform = RaggedFeature.UniformRowLength(2)
+    value = parse_example(records, {"v": RaggedFeature(np.float32, partitions=[uniform])})["v"]
+    assert isinstance(value, RaggedValue)
+    assert value.to_list() == [[[0, 1], [2, 3]], [[0, 1]]]
+    both = [RaggedFeature.RowLengths("p"), uniform]
+    value = parse_example(records, {"v": RaggedFeature(np.float32, partitions=both)})["v"]
+    assert isinstance(value, RaggedValue)
+    assert value.to_list() == [[[[0, 1]], [[2, 3]]], [[[0, 1]]]]
+    alone = parse_single_example(records[0], {"v": RaggedFeature(np.float32, partitions=both)})["v"]
+    assert isinstance(alone, RaggedValue)
+    assert alone.to_list() == [[[0, 1]], [[2, 3]]]
+    whole = parse_single_example(records[0], {"v": RaggedFeature(np.float32)})["v"]
+    assert isinstance(whole, np.ndarray)
+    assert whole.tolist() == [0, 1, 2, 3]

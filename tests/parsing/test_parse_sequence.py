@@ -184,3 +184,43 @@ def test_the_printed_loop_reads_the_file(tmp_path: Path) -> None:
     exec(parsing_code(infer_features(path), [str(path)], target="geotfr"), scope)
     assert scope["example"]["B4"].tolist() == [1, 2]
     assert scope["example"]["name"].tolist() == ["é".encode()]
+
+
+def test_steps_are_cut_into_rows_by_lengths_of_their_own_or_one_for_all() -> None:
+    record = sequence_example(
+        {}, {"v": [step(1, 2, 3, 4), step(), step(5, 6)], "p": [("int64", [1, 1]), ("int64", []), ("int64", [1])]}
+    )
+    uniform = RaggedFeature.UniformRowLength(2)
+    for partitions, rows in (
+        ([uniform], [[[[1, 2], [3, 4]], [], [[5, 6]]]]),
+        ([RaggedFeature.RowLengths("p"), uniform], [[[[[1, 2]], [[3, 4]]], [], [[[5, 6]]]]]),
+    ):
+        spec = RaggedFeature(np.float32, "v", partitions)
+        _, lists, _ = parse_sequence_example([record], None, {"r": spec})
+        assert isinstance(lists["r"], RaggedValue)
+        assert lists["r"].to_list() == rows
+    other = RaggedFeature(np.float32, "v", [RaggedFeature.UniformRowLength(4)])
+    with pytest.raises(RecordError, match=r"record 1: .* doesn't cut its 2 items into rows"):
+        parse_sequence_example([sequence_example({}, {}), record], None, {"r": other})
+
+
+def test_a_schema_is_inferred_from_several_files_up_to_a_limit(tmp_path: Path) -> None:
+    paths = []
+    for number, lengths in enumerate(([2, 2], [2, 3])):
+        records = [{"a": np.zeros(length, np.float32)} for length in lengths]
+        paths.append(tmp_path / f"{number}.tfrecord")
+        write_examples(paths[-1], records)
+    assert infer_features(paths)["a"] == VarLenFeature(np.float32)
+    assert infer_features(paths, limit=3)["a"] == FixedLenFeature([2], np.float32)
+    assert infer_features(paths, limit=3).summaries["a"].records == 3
+
+
+def test_steps_without_values_make_a_list_of_any_length() -> None:
+    _, lists = infer_sequence_features([sequence_example({}, {"a": [step(1), "no kind"], "b": [step(1), step(2)]})])
+    assert lists["a"] == VarLenFeature(np.float32)
+    assert lists["b"] == FixedLenSequenceFeature([], np.float32)
+
+
+def test_code_is_made_for_known_libraries() -> None:
+    with pytest.raises(UsageError, match="no code is made for 'jax'; use tf, geotfr or torch"):
+        parsing_code({"a": VarLenFeature(np.float32)}, ["a.tfrecord"], target="jax")  # type: ignore[arg-type]

@@ -144,3 +144,30 @@ def test_the_walk_leaves_records_of_very_many_values_to_protobuf() -> None:
     assert walk(memoryview(record), is_sequence=False) is None
     columns = read_columns(Batch([record], None, is_sequence=False), {("features", "b"): Kind.BYTES})
     assert len(columns["features", "b"].values) == 20_000
+
+
+ODD = {
+    "a key twice": wire.field(1, wire.entry("i", wire.feature(("int64", [1]))) * 2),
+    "a length of ten bytes": b"\x0a\x82" + b"\x80" * 8 + b"\x00\x0a\x00",
+    "another field in a list": wire.field(1, wire.entry("b", wire.field(1, wire.field(2, b"x") + wire.field(1, b"y")))),
+    "another field in an entry": wire.field(1, wire.field(1, wire.field(1, b"b") + wire.field(3, b""))),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_the_walk_leaves_odd_records_to_protobuf(what: str) -> None:
+    assert walk(memoryview(ODD[what]), is_sequence=False) is None
+    check(ODD[what], is_sequence=False)
+
+
+def test_the_walk_leaves_lists_of_very_many_steps_to_protobuf() -> None:
+    record = wire.sequence_example({}, {"i": [("int64", [1])] * 10_001})
+    assert walk(memoryview(record), is_sequence=True) is None
+    columns = read_columns(Batch([record], None, is_sequence=True), {("feature_lists", "i"): Kind.INT64})
+    assert columns["feature_lists", "i"].values.tolist() == [1] * 10_001
+
+
+def test_a_feature_of_another_kind_is_told_however_it_is_read() -> None:
+    for records in ([RECORD], [RECORD] * WORTH_A_MATRIX):
+        with pytest.raises(RecordError, match="record 0: feature 'f' is float, asked for as int64"):
+            read_columns(Batch(records, None, is_sequence=False), {("features", "f"): Kind.INT64})

@@ -15,6 +15,8 @@ from records_reading.shards import shard as make_shard
 from records_reading.slow_inflate import NonsenseError, inflate
 
 from geotfr.errors import RecordError
+from geotfr.records.faults import ReadReport
+from geotfr.records.inflate import InflateError
 from geotfr.records.reader import read_records
 
 if TYPE_CHECKING:
@@ -120,3 +122,81 @@ def test_every_cut_of_a_gzip_shard_is_placed_or_lies_between_records(tmp_path: P
     content = GZIPPED[form]
     for length in range(1, len(content)):
         check(tmp_path / "a.tfrecord.gz", content[:length], intact_prefix(content[:length]))
+
+
+ZLIB = zlib.compress(RAW)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (ZLIB[:-1], "ends inside the zlib stream's checksum"),
+        (ZLIB[:-4], "ends inside the zlib stream's checksum"),
+        (ZLIB[:-1] + bytes((ZLIB[-1] ^ 1,)), "the zlib stream's checksum is"),
+        (ZLIB + b"x", "1 bytes at byte .* are no zlib stream: junk behind the data"),
+        (ZLIB + bytes(9) + b"xy", "2 bytes at byte .* are no zlib stream: junk behind the data"),
+    ],
+    ids=["cut", "no checksum", "wrong checksum", "junk", "junk behind zeros"],
+)
+def test_damage_behind_the_data_of_a_zlib_file_is_told_after_its_records(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "a.tfrecord"
+    found: list[bytes] = []
+    path.write_bytes(ZLIB + bytes(9))
+    assert collect(read_records(path), found) is None
+    assert found == PAYLOADS
+    path.write_bytes(content)
+    found.clear()
+    message = collect(read_records(path), found)
+    assert message is not None
+    assert re.search(words, message)
+    assert found == PAYLOADS
+
+
+def test_members_behind_zeros_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    half = BOUNDS[len(PAYLOADS) // 2]
+    path.write_bytes(gzip.compress(RAW[:half]) + bytes(100) + gzip.compress(RAW[half:]) + bytes(7))
+    assert list(read_records(path)) == PAYLOADS
+
+
+def test_large_members_without_data_are_passed_over(tmp_path: Path) -> None:
+    # A member of nothing, whose size is told and makes it worth a thread: stored blocks of no bytes.
+    empty = b"\x00\x00\x00\xff\xff" * 20_000 + b"\x03\x00"
+    size = 24 + len(empty) + 8
+    head = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + struct.pack("<H2sHQ", 12, b"GT", 8, size)
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(head + empty + bytes(8) + gzip.compress(RAW))
+    assert gzip.decompress(path.read_bytes()) == RAW
+    assert list(read_records(path)) == PAYLOADS
+
+
+def test_what_the_fast_inflater_refuses_and_zlib_reads_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        eof = False
+
+        def decompress(self, *_: object) -> bytes:
+            raise InflateError
+
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(gzip.compress(RAW[:50]) + gzip.compress(RAW[50:]))
+    monkeypatch.setattr("geotfr.records.inflate.isal_zlib.decompressobj", lambda _: Refusing())
+    assert list(read_records(path)) == PAYLOADS
+
+
+def test_a_file_that_looks_like_a_member_everywhere_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geotfr.records.inflate.MOST_TRIALS", 5)
+    false = b"\x1f\x8b\xff"
+    path = tmp_path / "a.tfrecord.gz"
+    first = bytearray(gzip.compress(RAW))
+    first[20] ^= 0xFF
+    for count, expected in ((2, PAYLOADS), (50, [])):
+        path.write_bytes(bytes(first) + false * count + gzip.compress(RAW))
+        report = ReadReport()
+        found = list(read_records(path, on_bad_record="repair", report=report))
+        assert found[-len(PAYLOADS) :] == expected or not expected
+        assert len(found) < 2 * len(PAYLOADS)
+        assert report.fault_count

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import os
 import pickle
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
-from records_reading.shards import frame, shard, sized_member
+from records_reading.shards import example, floats, frame, shard, sized_member
 
-from geotfr.errors import InputError, MissingInputError, OutputExistsError, RecordError
+from geotfr.errors import InputError, MissingInputError, OutputError, OutputExistsError, RecordError
 from geotfr.integrity.indexing import write_index
-from geotfr.records.index import IndexedRecords, read_index
+from geotfr.records.gather import IndexedFeatures
+from geotfr.records.index import IndexedRecords, RecordIndex, hop_index, read_index
+from geotfr.records.members import gzip_members
+from geotfr.storage.index_files import indexed_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,3 +189,93 @@ def test_an_empty_shard_has_an_empty_index(tmp_path: Path) -> None:
     path.write_bytes(b"")
     write_index(path)
     assert len(IndexedRecords(path)) == 0
+
+
+@pytest.mark.parametrize("damage", ["header", "cut", "cut header"])
+def test_hops_over_a_file_that_is_damaged_are_refused(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(RAW)
+    good = hop_index(path)
+    last = int(good.offsets[-1])
+    content = bytearray(RAW)
+    content[last + 8] ^= 1
+    path.write_bytes({"header": bytes(content), "cut": RAW[:-1], "cut header": RAW[: last + 5]}[damage])
+    with pytest.raises(RecordError, match=f"record 49 at byte {last}: no whole record"):
+        hop_index(path)
+
+
+@pytest.mark.parametrize("change", [-1, 1], ids=["less", "more"])
+@pytest.mark.parametrize("form", ["a member a record", "members that end inside records"])
+def test_members_of_other_sizes_than_the_index_tells_are_refused(tmp_path: Path, form: str, change: int) -> None:
+    path = make(tmp_path, form)
+    found = read_index(path)
+    assert found.members is not None
+    members = found.members.copy()
+    members[10:, 1] += change
+    with IndexedRecords(path, RecordIndex(found.offsets, found.lengths, members)) as records:
+        assert records[0] == PAYLOADS[0]
+        with pytest.raises(RecordError, match="the index doesn't fit the file"):
+            list(records)
+
+
+def test_a_system_without_reads_into_place_reads_by_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(RAW)
+    monkeypatch.delattr(os, "preadv")
+    with IndexedRecords(path, hop_index(path)) as records:
+        assert records.scatterer() is None
+        view = bytearray(len(RAW) + 9)
+        assert records.reader()(0, memoryview(view)) == len(RAW)
+        assert view[: len(RAW)] == RAW
+
+
+def test_an_index_that_no_folder_takes_stays_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(gzip.compress(RAW))
+    (tmp_path / "file").touch()
+    with indexed_records(path, folder=tmp_path / "file") as records:
+        assert list(records) == PAYLOADS
+    monkeypatch.setattr("geotfr.records.index.LARGEST_MEMBER_BYTES", 100)
+    with pytest.raises(OutputError, match="give a folder for the index"):
+        indexed_records(path, folder=tmp_path / "file")
+    folder = tmp_path / "folder"
+    with indexed_records(path, folder=folder) as records:
+        assert list(records) == PAYLOADS
+    for points in folder.glob("*.gzidx"):
+        points.unlink()
+    with pytest.raises(MissingInputError, match="geotfr index --overwrite"):
+        indexed_records(path, folder=folder)
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(5), bytes(40), gzip.compress(b"")], ids=len)
+def test_members_are_placed_whatever_stands_behind_them(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    packed = [sized_member(frame(payload)) for payload in PAYLOADS]
+    path.write_bytes(b"".join(packed) + tail)
+    found = gzip_members(path)
+    places = [0, *accumulate(map(len, packed))]
+    made = [0, *accumulate(len(payload) + 16 for payload in PAYLOADS)]
+    assert found[:50].tolist() == [list(each) for each in zip(places[:-1], made[:-1], strict=True)]
+    assert found[-1].tolist() == [path.stat().st_size, len(RAW)]
+    with pytest.raises(InputError, match="can't be read"):
+        gzip_members(tmp_path / "none")
+
+
+def test_records_by_number_are_checked_whatever_was_learned_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    raw = shard([example(x=floats(number)) for number in range(200)])
+    size = len(raw) // 200
+    path.write_bytes(raw)
+    with IndexedRecords(path, hop_index(path)) as records:
+        features = IndexedFeatures(records)
+        for numbers in (np.arange(100), np.arange(100, 200), np.arange(0, 200, 7)):
+            (batch,) = features.batches(numbers)
+            assert np.array_equal(batch.features["x"], numbers[:, None])
+        damaged = bytearray(raw)
+        damaged[150 * size + size - 6] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(RecordError, match=f"record 150 at byte {150 * size}: not the"):
+            list(features.batches(np.arange(100, 200)))
+        path.write_bytes(raw[: 160 * size + 3])
+        with pytest.raises(RecordError, match="record 160 at byte"):
+            list(features.batches(np.arange(151, 200)))

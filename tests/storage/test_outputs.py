@@ -13,12 +13,16 @@ import pytest
 from geotfr.errors import LockedError, OutputError, OutputExistsError
 from geotfr.records.crc import crc32c
 from geotfr.storage import OutputSet, atomic_output, atomic_path
-from geotfr.storage.lock import OutputLock
+from geotfr.storage.lock import OutputLock, staging_stem
+from geotfr.storage.output_set import set_output
+from geotfr.storage.staged import find_parts, remove_parts
 
 HOLD = """
 import sys
 from pathlib import Path
-from geotfr.storage.lock import OutputLock
+from geotfr.storage.lock import OutputLock, staging_stem
+from geotfr.storage.output_set import set_output
+from geotfr.storage.staged import find_parts, remove_parts
 lock = OutputLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -226,3 +230,16 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path) -
     with pytest.raises(LockedError):
         OutputLock(tmp_path / "out")
     second.release()
+
+
+def test_what_parts_of_a_set_left_goes_and_nothing_else(tmp_path: Path) -> None:
+    stem = staging_stem(set_output(tmp_path, "scene"))
+    left = [f"{stem}.task-1-of-2-journal", f"{stem}.task-2-of-2-00000.tmp"]
+    kept = sorted([f"{stem}.part-1-of-2-journal", f"{stem}-journal", "scene.tfrecord"])
+    for name in (*left, *kept):
+        (tmp_path / name).touch()
+    remove_parts(tmp_path, "scene", "task")
+    assert names(tmp_path) == kept
+    remove_parts(tmp_path / "none", "scene", "task")
+    with pytest.raises(OutputError, match="none"):
+        find_parts(tmp_path / "none", "scene")

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle.wire import unframe
 from parsing.wire import varint
 
 from geotfr.errors import UsageError
 from geotfr.records.encode import encode_example, encode_sequence_example, encode_varints
+from geotfr.records.layout import Kind
 from geotfr.records.messages import example_class, sequence_example_class
+from geotfr.records.pieces import ListColumn, example_records
 
 
 def read(record: bytes) -> dict[str, tuple[str | None, list[Any]]]:
@@ -75,6 +78,8 @@ def test_a_stated_kind_goes_before_the_type(value: Any, stated: str, kind: str, 
         ([1, "a"], None, "holds a int that fits no list"),
         ([[1], [2, 3]], None, "rows of several lengths"),
         (1e39, None, "beyond float32"),
+        (np.array([1.0, -1e39]), None, "float64 values beyond float32"),
+        (np.array([1j]), {"a": "int64"}, "complex128, which is no number"),
         (0.5, {"a": "int64"}, "holds 0.5, which is no int64"),
         (float("nan"), {"a": "int64"}, "no int64"),
         (np.uint64(2**63), None, "int64 ends at 9223372036854775807"),
@@ -117,3 +122,23 @@ def test_sequences_have_a_context_and_steps() -> None:
         "mixed": [("bytes_list", [b"a"]), (None, []), ("bytes_list", [b""])],
     }
     assert encode_sequence_example({}, {}) == b""
+
+
+def test_a_key_that_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="the key 1 is no text"):
+        encode_example({1: 2})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 200, 3000])
+def test_columns_of_any_length_become_the_records_of_protobuf(length: int) -> None:
+    rng = np.random.default_rng(length)
+    floats, small = rng.normal(size=(3, length)).astype("<f4"), rng.integers(0, 256, (3, length), np.uint8)
+    columns = [ListColumn("f", Kind.FLOAT, floats), ListColumn("b", Kind.BYTES, small)]
+    data, ends = example_records(columns)
+    payloads = unframe(data.tobytes())
+    assert ends.tolist() == np.cumsum([len(each) + 16 for each in payloads]).tolist()
+    for row, payload in enumerate(payloads):
+        assert read(payload) == {
+            "f": ("float_list", floats[row].tolist()),
+            "b": ("bytes_list", [small[row].tobytes()]),
+        }

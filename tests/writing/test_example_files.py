@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from geotfr.errors import OutputExistsError, UsageError
+from geotfr.errors import LimitError, OutputExistsError, UsageError
 from geotfr.records.encode import encode_example
 from geotfr.records.parse.example import parse_example
 from geotfr.records.parse.sequence import parse_sequence_example
@@ -149,3 +149,10 @@ def test_sequences_are_written_and_read_back(tmp_path: Path) -> None:
     assert context["elevation"].tolist() == [0, 1, 2, 3]  # type: ignore[union-attr]
     assert lists["ndvi"].tolist() == [[0, 0.5], [1, 1.5], [2, 2.5], [3, 3.5]]  # type: ignore[union-attr]
     assert lengths["ndvi"].tolist() == [2, 2, 2, 2]
+
+
+def test_a_record_above_what_protobuf_reads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("geotfr.storage.example_files.MAX_RECORD_BYTES", 100)
+    with pytest.raises(LimitError, match=r"record 1 has \d+ bytes, protobuf allows 100; cut it up"):
+        write_examples(tmp_path / "a.tfrecord", [{"a": b"x"}, {"a": bytes(100)}])
+    assert list(tmp_path.iterdir()) == []
