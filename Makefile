@@ -58,8 +58,8 @@ test-promises: env  ## kill, fail, race, signal and attack: the whole of what do
 test-browser: env  ## the page that compares two rasters in a headless Chromium, where there is /usr/bin/chromium
 	$(BIN)/pytest -m slow --quiet tests/preview
 
-COVERING := tests/records_reading tests/parsing tests/writing tests/mixer tests/storage tests/integrity tests/cases tests/parts \
-  tests/datasets/test_patch_dataset.py tests/datasets/test_scatter.py tests/datasets/test_stream.py \
+COVERING := tests/records_reading tests/parsing tests/writing tests/mixer tests/storage tests/integrity tests/cases \
+  tests/parts tests/datasets/test_patch_dataset.py tests/datasets/test_scatter.py tests/datasets/test_stream.py \
   tests/catalog/test_patch_table.py \
   tests/export/test_manifest_and_names.py tests/export_options/test_kinds.py tests/export_options/test_sequences.py \
   tests/ingest/test_sets.py tests/tables/test_export_table.py tests/promises/test_resume.py \
@@ -68,7 +68,7 @@ COVERING := tests/records_reading tests/parsing tests/writing tests/mixer tests/
 coverage: env  ## coverage of records, mixer and storage by the quick tests that use them; fails below 95 % of the branches
 	$(BIN)/coverage run -m pytest -m 'not interop and not slow' --quiet $(COVERING)
 	$(BIN)/coverage report
-	$(BIN)/coverage json --quiet -o - | $(BIN)/python tests/project/branches.py 95
+	$(BIN)/coverage json --quiet --fail-under=0 -o - | $(BIN)/python tests/project/branches.py 95
 
 fuzz: env  ## fuzz all that reads foreign bytes, a minute for each of ten targets; SECONDS=600 for longer
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
