@@ -13,6 +13,8 @@ from oracle import wire
 import geotfr
 from geotfr.errors import RecordError
 from geotfr.records import scatter
+from geotfr.records.gather import IndexedFeatures
+from geotfr.records.index import IndexedRecords, hop_index
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,3 +106,29 @@ def test_records_of_another_make_between_others_are_read_too(tmp_path: Path) -> 
     assert got["c"].tolist() == [[1, 1], [7, 8], [3, 4], [3, 4]]
     batch = next(iter(geotfr.stream(path).batch(4)))
     assert batch["b"].tolist() == [[1, 2], [5, 6], [1, 2], [9, 9]]
+
+
+def test_records_of_many_sizes_are_read_and_few_layouts_kept(
+    tmp_path: Path, counted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geotfr.records.gather.MOST_LAYOUTS", 2)
+    values = np.random.default_rng(6).normal(size=(12, 3)).astype(np.float32)
+    # The last key makes each record longer than the one before; unknown fields keep some from being taken apart.
+    payloads = [
+        wire.example([("b", wire.float_feature(row)), ("id" * (n + 1), wire.bytes_feature([b"x"]))])
+        + (b"\x7a\x01x" if n % 3 == 2 else b"")
+        for n, row in enumerate(values)
+    ]
+    path = wire.write_shard(tmp_path / "a.tfrecord", payloads)
+    with IndexedRecords(path, hop_index(path)) as records:
+        features = IndexedFeatures(records, ["b"])
+        got = np.zeros_like(values)
+        for number in (*range(12), 0, 11, 3):
+            numbers, is_odd = np.array([number]), number % 3 == 2
+            assert features.fill(numbers, numbers, {"b": got}).tolist() == [not is_odd]
+            assert np.array_equal(got[number], values[number]) is not is_odd
+            (batch,) = features.batches(numbers)
+            np.testing.assert_array_equal(batch.features["b"], values[numbers])
+        # A feature that the record lacks, and none at all, are for the other way.
+        assert not features.fill(np.array([0]), np.array([0]), {"none": got}).any()
+        assert features.fill(np.array([], np.int64), np.array([], np.int64), {"b": got}).tolist() == []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from oracle.rasters import numbered
 from oracle.sets import write_set
+from oracle.store import make_set
 
 from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputError, UsageError
 from geotfr.mixer.cards import grid_sketch
@@ -85,6 +86,12 @@ def test_a_manifest_of_another_grid_or_format_is_not_taken(tmp_path: Path) -> No
     for text in ("{}", "[]", '{"geotfr_version": "1", "shards": [], "format": 99}'):
         manifest.write_text(text)
         assert find_beside(mixer).manifest is None
+    make_set(tmp_path / "own", seed=1)
+    make_set(tmp_path / "other", seed=1, patch=32)
+    own = tmp_path / "own" / "scene-mixer.json"
+    assert find_beside(own).manifest is not None
+    (tmp_path / "other" / "scene-manifest.json").replace(tmp_path / "own" / "scene-manifest.json")
+    assert find_beside(own).manifest is None
     assert is_manifest(manifest)
     with pytest.raises(DamagedError, match="manifest format 99 is not known"):
         read_manifest(manifest)
