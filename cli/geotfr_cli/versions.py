@@ -21,7 +21,7 @@ def version_text() -> str:
             f"geotfr {__version__}",
             f"GDAL {gdal_version()} (rasterio {version('rasterio')})",
             f"CRC32C google-crc32c {version('google-crc32c')} ({google_crc32c.implementation})",
-            f"gzip fast: isal {version('isal')}; ee: zlib {zlib.ZLIB_RUNTIME_VERSION}",
+            f"gzip fast: deflate {version('deflate')}; ee: zlib {zlib.ZLIB_RUNTIME_VERSION}",
             f"numpy {version('numpy')}, Python {platform.python_version()}",
         )
     )

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from isal import isal_zlib
-
 from geotfr.errors import LimitError, UsageError
 from geotfr.records.crc import masked_crc32c
 from geotfr.records.encode import encode_example, encode_sequence_example
@@ -173,7 +171,7 @@ class _CodecPacker:
 
 class _ZlibPacker:
     def __init__(self) -> None:
-        self._deflate = isal_zlib.compressobj(_ZLIB_LEVEL, isal_zlib.DEFLATED, zlib.MAX_WBITS)
+        self._deflate = zlib.compressobj(_ZLIB_LEVEL)
 
     def add(self, chunk: Buffer) -> Buffer:
         return self._deflate.compress(chunk)

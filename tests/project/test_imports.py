@@ -43,6 +43,7 @@ HEAVY = (
     "pyproj",
     "google",
     "isal",
+    "deflate",
     "tqdm",
     "tensorflow",
     "torch",
