@@ -2,7 +2,7 @@
 
 GDAL's DEFLATE with the predictor for floats takes four fifths of an ingest's time. The same tiles are made faster by
 numpy (the predictor) and libdeflate (the compression), both outside the interpreter lock. GDAL still makes the file:
-all its tags, and the two tables of the tiles' places and sizes, which are zeros until :class:`TileTables` fills them in.
+all its tags, and the two tables of the tiles' places and sizes, zeros until :class:`TileTables` fills them in.
 
 **Source**: TIFF 6.0, Adobe's TIFF Technical Note 3 (predictor 3), and the BigTIFF proposal.
 """
