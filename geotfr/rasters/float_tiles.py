@@ -46,7 +46,7 @@ def takes_float_tiles(options: Mapping[str, str], dtype: np.dtype[Any]) -> bool:
     )
 
 
-def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytes:
+def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytearray:
     """``pixels`` ``(band, row, col)`` float32 or float64 as a tile: pixel-interleaved, predictor 3, zlib.
 
     What a tile holds beyond the raster's edge is 0.
@@ -97,7 +97,7 @@ class TileTables:
         self._tables = [_table(entries, tag, count) for tag in (_TILE_OFFSETS, _TILE_BYTE_COUNTS)]
         self._end = file.seek(0, 2)
 
-    def append(self, number: int, tile: bytes) -> None:
+    def append(self, number: int, tile: bytes | bytearray) -> None:
         """Write ``tile``, the image's tile ``number``, behind what is there."""
         self._file.write(tile)
         self._places[number], self._sizes[number] = self._end, len(tile)
