@@ -59,7 +59,7 @@ def run_dask(*, raster: str, folder: str, shard: str, workers: int) -> float:
 
 def warm() -> None:
     """Import what a task needs."""
-    for name in ("geotfr.pipeline.export.distribute", "geotfr.rasters.source"):
+    for name in ("geotfr.pipeline.export.parts.distribute", "geotfr.rasters.source"):
         importlib.import_module(name)
 
 

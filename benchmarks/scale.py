@@ -42,7 +42,7 @@ def plan_of(*, folder: str, side: int, patch: int) -> float:
     import geotfr
     import geotfr.pipeline.export.run
     import geotfr.rasters.source
-    from geotfr.pipeline.export.split import part_of
+    from geotfr.pipeline.export.parts.split import part_of
 
     path = Path(folder) / f"{side}.tif"
     if not path.exists():

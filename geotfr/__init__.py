@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from geotfr.pipeline.catalog.stac import StacResult, write_stac_item
     from geotfr.pipeline.catalog.stats import StatisticsResult, compute_statistics
     from geotfr.pipeline.catalog.table import PatchTableResult, make_patch_table
-    from geotfr.pipeline.export.finalize import FinalizeResult, finalize_export
-    from geotfr.pipeline.export.parts import PartResult, export_part
+    from geotfr.pipeline.export.parts.finalize import FinalizeResult, finalize_export
+    from geotfr.pipeline.export.parts.stage import PartResult, export_part
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult, export_image, plan_export
     from geotfr.pipeline.ingest.plan import IngestPlan
@@ -229,8 +229,8 @@ _ROOMS = {
     "geotfr.pipeline.ingest.result": ("IngestResult",),
     "geotfr.pipeline.ingest.run": ("ingest_predictions", "plan_ingest"),
     "geotfr.pipeline.tables.ingest": ("IngestTableResult", "ingest_table"),
-    "geotfr.pipeline.export.finalize": ("FinalizeResult", "finalize_export"),
-    "geotfr.pipeline.export.parts": ("PartResult", "export_part"),
+    "geotfr.pipeline.export.parts.finalize": ("FinalizeResult", "finalize_export"),
+    "geotfr.pipeline.export.parts.stage": ("PartResult", "export_part"),
     "geotfr.pipeline.export.plan": ("ExportPlan",),
     "geotfr.pipeline.predict.run": ("PredictResult", "predict"),
     "geotfr.pipeline.transfer.pull": ("PullResult", "pull_set"),

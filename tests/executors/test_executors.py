@@ -20,7 +20,8 @@ from oracle.run import assert_refused, contents, run
 import geotfr
 from geotfr.errors import EngineLostError, OutputExistsError, UsageError
 from geotfr.pipeline.executors.tasks import MOST_LOSSES, run_tasks
-from geotfr.pipeline.export import chunks, distribute
+from geotfr.pipeline.export import chunks
+from geotfr.pipeline.export.parts import distribute
 
 GIVEN: dict[str, Any] = {"patch_dimensions": 8, "kernel_size": 4, "max_file_size": 4000}
 KINDS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from oracle.run import contents, run_apart
 
 import geotfr
 from geotfr.errors import EngineLostError
-from geotfr.pipeline.export import distribute
+from geotfr.pipeline.export.parts import distribute
 
 pytestmark = [
     pytest.mark.interop,

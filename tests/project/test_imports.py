@@ -33,6 +33,11 @@ ONLY_IN = {
     "matplotlib": "preview",
     "obstore": "storage",
 }
+# Sub-rooms that keep apart: modules here import nothing of there, but for those that may.
+APART = (
+    ("pipeline/executors", ("catalog", "export", "ingest", "predict", "tables", "transfer"), ()),
+    ("pipeline/export", ("export.parts",), ("export/parts/", "export/run.py")),
+)
 HEAVY = (
     "numpy",
     "pandas",
@@ -95,6 +100,16 @@ def test_a_library_has_one_importing_room(path: Path) -> None:
     for name in imported(path):
         room = ONLY_IN.get(name.split(".")[0])
         assert room is None or room_of(path) == room, f"{path} imports {name}; only {room} may"
+
+
+@pytest.mark.parametrize(("here", "there", "may"), APART, ids=[here for here, _, _ in APART])
+def test_sub_rooms_keep_apart(here: str, there: tuple[str, ...], may: tuple[str, ...]) -> None:
+    """Engines know no flow; an export knows of its parts only where it hands over to them."""
+    for path in sorted((ROOT / "geotfr" / here).rglob("*.py")):
+        if any(each in path.as_posix() for each in may):
+            continue
+        for name in imported(path):
+            assert not name.startswith(tuple(f"geotfr.pipeline.{other}" for other in there)), f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("statement", ["import geotfr", "from geotfr_cli.main import cli"])

@@ -23,7 +23,7 @@ LIMITS = {
     "characters of a CRS": "geotfr.grid.crs.MAX_TEXT_CHARS",
     "characters of a condition (`--where`)": "geotfr.vectors.expression.MOST_CHARACTERS",
     "steps of a tensor": "geotfr.options.export._MOST_STEPS",
-    "parts of an export": "geotfr.pipeline.export.split.MOST_PARTS",
+    "parts of an export": "geotfr.pipeline.export.parts.split.MOST_PARTS",
     "bytes of a file's name: the file system's own": "geotfr.storage.atomic._MAX_NAME_BYTES",
 }
 

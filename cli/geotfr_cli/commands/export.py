@@ -28,7 +28,7 @@ from geotfr_cli.table_choice import date_option, stac_option
 
 if TYPE_CHECKING:
     from geotfr.pipeline.executors.choose import ExecutorKind
-    from geotfr.pipeline.export.parts import PartResult
+    from geotfr.pipeline.export.parts.stage import PartResult
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.export.run import ExportResult
 
@@ -259,7 +259,7 @@ def command(
                 **options,
             )
     else:
-        from geotfr.pipeline.export.parts import export_part
+        from geotfr.pipeline.export.parts.stage import export_part
 
         if executor not in (None, "serial", "threads") or scheduler:
             raise click.UsageError("--split: a part is run by threads; start the parts side by side instead")

@@ -32,7 +32,7 @@ def command(
     Checks that all are there and were made alike, names their shards or puts them together, and writes mixer and
     manifest: the very files of one run. Stopped, it goes on where it was when it is run again.
     """
-    from geotfr.pipeline.export.finalize import finalize_export
+    from geotfr.pipeline.export.parts.finalize import finalize_export
 
     result = finalize_export(
         prefix,

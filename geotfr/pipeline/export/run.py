@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from geotfr.pipeline.executors.choose import ExecutorKind
     from geotfr.pipeline.export.chunks import Slots
     from geotfr.pipeline.export.encode import Encoded, Unit
+    from geotfr.pipeline.export.parts.split import Part
     from geotfr.pipeline.export.plan import ExportPlan
-    from geotfr.pipeline.export.split import Part
     from geotfr.pipeline.progress import Progress
 
 __all__ = ["ExportResult", "export_image", "plan_export"]
@@ -344,7 +344,7 @@ def export_image(
         if checked.choice is not None and checked.choice.draws:
             raise UsageError("sample, balance: each process would look at all patches; use the executor threads")
         # It builds upon this module.
-        from geotfr.pipeline.export.distribute import Distributed
+        from geotfr.pipeline.export.parts.distribute import Distributed
 
         return Distributed(
             executor=engine,

@@ -18,12 +18,12 @@ from geotfr.errors import EngineLostError, LockedError, UsageError
 from geotfr.mixer import SetNames
 from geotfr.pipeline.executors.choose import opened_engine
 from geotfr.pipeline.executors.tasks import run_tasks
-from geotfr.pipeline.export.finalize import pack_parts
-from geotfr.pipeline.export.parts import PartResult, split_part, stage_part
+from geotfr.pipeline.export.parts.finalize import pack_parts
+from geotfr.pipeline.export.parts.split import MOST_PARTS, SHARDS_A_PART
+from geotfr.pipeline.export.parts.stage import PartResult, split_part, stage_part
 from geotfr.pipeline.export.plan import PROCESS_BYTES
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import ExportJob, ExportResult
-from geotfr.pipeline.export.split import MOST_PARTS, SHARDS_A_PART
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import belongs_to
 from geotfr.storage import OutputSet

@@ -1,7 +1,7 @@
 """One part of an export, to be run anywhere: its shards, or pieces of shards, are staged beside the others'.
 
 A part has a lock, a journal and hidden names of its own in the output folder, so parts run in any order, at once, on
-any machine that sees that folder, and any of them again. :mod:`geotfr.pipeline.export.finalize` makes the set of them.
+any machine that sees that folder, and any of them again. :mod:`geotfr.pipeline.export.parts.finalize` makes the set.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from geotfr.errors import UsageError
 from geotfr.mixer import SetNames
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
 from geotfr.pipeline.export.outcome import unreadable_warnings
+from geotfr.pipeline.export.parts.split import parse_split, part_of
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal
 from geotfr.pipeline.export.run import ExportJob
 from geotfr.pipeline.export.shards import ShardWriter
-from geotfr.pipeline.export.split import parse_split, part_of
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import belongs_to
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from geotfr.options import Size
+    from geotfr.pipeline.export.parts.split import Part
     from geotfr.pipeline.export.plan import ExportPlan
-    from geotfr.pipeline.export.split import Part
     from geotfr.pipeline.progress import Progress
 
 __all__ = ["PartResult", "export_part", "stage_part"]

@@ -13,7 +13,7 @@ from geotfr.mixer import Manifest, SetNames, manifest_of
 from geotfr.patches import PatchLayout
 from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warning
-from geotfr.pipeline.export.pack import PackedShard, Packer, adopt, damaged
+from geotfr.pipeline.export.parts.pack import PackedShard, Packer, adopt, damaged
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import belongs_to
