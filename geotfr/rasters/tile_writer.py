@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,14 @@ from geotfr.rasters.float_tiles import TileTables, encoded_tile
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     from numpy.typing import NDArray
 
-__all__ = ["FloatTileWriter"]
+__all__ = ["TILES_PER_THREAD", "FloatTileWriter"]
+
+TILES_PER_THREAD = 2
+"""Tiles that wait for each thread, or are compressed by it: enough that none waits for the next pixels."""
 
 
 class FloatTileWriter:
@@ -56,9 +61,13 @@ class FloatTileWriter:
             self._file.close()
             raise self._failed(error) from error
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="geotfr-tile") if threads > 1 else None
+        self._most_pending = TILES_PER_THREAD * threads
+        self._pending: deque[tuple[int, Future[bytearray]]] = deque()
 
     def write(self, row: int, col: int, data: NDArray[Any]) -> None:
         """Write ``data`` (band, row, column) with its upper-left pixel at ``row`` and ``col``.
+
+        With threads some tiles are still being compressed when it returns; ``data`` may be overwritten all the same.
 
         Raises
         ------
@@ -67,13 +76,14 @@ class FloatTileWriter:
         ValueError
             A window that isn't whole tiles.
         """
-        numbers, parts = zip(*self._tiles(row, col, data), strict=True)
-        encoded = (self._pool.map if self._pool else map)(encoded_tile, parts, (self._tile_yx,) * len(parts))
-        try:
-            for number, tile in zip(numbers, encoded, strict=True):
-                self._tables.append(number, tile)
-        except OSError as error:
-            raise self._failed(error) from error
+        for number, part in self._tiles(row, col, data):
+            if self._pool is None:
+                self._append(number, encoded_tile(part, self._tile_yx))
+                continue
+            if len(self._pending) >= self._most_pending:
+                self._append_oldest()
+            # The caller places the next pixels in the same memory while threads compress these.
+            self._pending.append((number, self._pool.submit(encoded_tile, part.copy(), self._tile_yx)))
 
     def close(self) -> None:
         """Write where the tiles are, and close.
@@ -85,6 +95,8 @@ class FloatTileWriter:
         """
         try:
             with self._file:
+                while self._pending:
+                    self._append_oldest()
                 self._tables.finish()
         except (OSError, ValueError) as error:
             raise self._failed(error) from error
@@ -99,6 +111,16 @@ class FloatTileWriter:
         except OSError:
             # What was left to write is lost with the rest; another error is on its way.
             return
+
+    def _append_oldest(self) -> None:
+        number, tile = self._pending.popleft()
+        self._append(number, tile.result())
+
+    def _append(self, number: int, tile: bytearray) -> None:
+        try:
+            self._tables.append(number, tile)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def _stop(self) -> None:
         if self._pool is not None:

@@ -97,6 +97,26 @@ def test_the_bytes_do_not_depend_on_the_threads(tmp_path: Path) -> None:
     assert len(streams) == 1
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pixels_may_be_overwritten_once_they_are_taken(threads: int, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(3).normal(size=(2, 256, 64)).astype("float32")
+    window = np.empty((2, 16, 64), "float32")
+    with GeoTiffSink(
+        tmp_path / "x.tif",
+        geobox=geobox(256, 64),
+        dtype="f4",
+        band_names=["a", "b"],
+        block_yx=(16, 16),
+        has_whole_tiles=True,
+        threads=threads,
+    ) as sink:
+        for row in range(0, 256, 16):
+            window[:] = pixels[:, row : row + 16]
+            sink.write(row, 0, window)
+            window[:] = -1
+    np.testing.assert_array_equal(read(tmp_path / "x.tif")[0], pixels)
+
+
 def test_tags_that_come_late_reach_the_file(tmp_path: Path) -> None:
     pixels = np.ones((1, 16, 16), "float32")
     with GeoTiffSink(

@@ -15,6 +15,7 @@ from geotfr.pipeline.ingest.pixel_type import PixelType, choose_pixel_type
 from geotfr.pipeline.ingest.plan import ASSEMBLY_BYTES, GDAL_CACHE_BYTES, PROCESS_BYTES, IngestPlan
 from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples
 from geotfr.pipeline.progress import progress_bar
+from geotfr.rasters.tile_writer import TILES_PER_THREAD
 from geotfr.records.faults import ReadReport
 from geotfr.records.framing import BATCH_BYTES
 from geotfr.storage import atomic_path
@@ -145,7 +146,8 @@ class MapWriter:
         batches = 3 * max(BATCH_BYTES, self._patches.patch_bytes)
         placing = rows * cols * pixel_bytes + self._cores.held_bytes(widest) + batches + GDAL_CACHE_BYTES
         tile = plan.tile_yx[0] * plan.tile_yx[1] * pixel_bytes
-        placing += 3 * output.threads * tile
+        # Each thread's tile in four states on its way, and those that wait.
+        placing += (4 + TILES_PER_THREAD) * output.threads * tile
         return PROCESS_BYTES + max(placing, ASSEMBLY_BYTES if output.is_staged else 0)
 
     def write(self, target: Path, *, overwrite: bool, progress: bool | Progress, verify: bool = False) -> None:
