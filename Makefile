@@ -55,7 +55,7 @@ bench: $(VENV)/ready-interop  ## ratios against the typical scripts; see benchma
 	for name in export ingest sequence sources read stream parse tables patch_table cluster scale; do TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python benchmarks/$$name.py; done
 
 test-promises: env  ## kill, fail, race, signal and attack: the whole of what docs/explanations/reliability.md promises
-	$(BIN)/pytest tests/promises --numprocesses auto --quiet
+	$(BIN)/pytest tests/promises tests/executors tests/parts --numprocesses auto --quiet
 
 test-browser: env  ## the page that compares two rasters in a headless Chromium, where there is /usr/bin/chromium
 	$(BIN)/pytest -m slow --quiet tests/preview

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from geotfr.mixer import is_manifest, is_mixer
 from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
+from geotfr.storage import OutputSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from geotfr.mixer import SetNames
-    from geotfr.storage import AtomicFile, OutputSet
+    from geotfr.storage import AtomicFile
 
-__all__ = ["belongs_to", "text_file"]
+__all__ = ["belongs_to", "set_at", "text_file"]
 
 
 def belongs_to(names: SetNames) -> Callable[[str], bool]:
@@ -31,6 +32,22 @@ def belongs_to(names: SetNames) -> Callable[[str], bool]:
         return not file_name.endswith(".json") or is_mixer(path) or is_manifest(path)
 
     return belongs
+
+
+def set_at(
+    names: SetNames, *, overwrite: bool, resume: bool = False, part: str = "", shares_set: bool = False
+) -> OutputSet:
+    """The output set that has these names, locked; see :class:`geotfr.storage.OutputSet`."""
+    return OutputSet(
+        names.folder,
+        name=names.name,
+        belongs=belongs_to(names),
+        overwrite=overwrite,
+        make_folder=not names.name,
+        resume=resume,
+        part=part,
+        shares_set=shares_set,
+    )
 
 
 def text_file(outputs: OutputSet, text: str) -> AtomicFile:

@@ -29,6 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "native": {"feature_kinds": "native"},
     "Earth Engine's gzip": {"compressor": "ee"},
     "threshold": {"masked_threshold": 0.1},
+    "chosen": {"keep": [*range(3, 40), *range(90, 150)]},
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from geotfr.mixer import Manifest, Mixer, ShardInfo
 from geotfr.pipeline.set_files import text_file
@@ -10,6 +10,7 @@ from geotfr.records.gzip import ee_bytes_promised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from geotfr.mixer import SetNames
     from geotfr.patches import PatchLayout
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
     from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["named_shards", "outcome_warnings", "publish", "unreadable_warning", "unreadable_warnings"]
+__all__ = [
+    "SetFacts",
+    "named_shards",
+    "outcome_warnings",
+    "publish",
+    "set_facts",
+    "unreadable_warning",
+    "unreadable_warnings",
+]
 
 
 class _Shard(Protocol):
@@ -55,6 +64,34 @@ def publish(
     files.append((names.manifest, text_file(outputs, manifest.to_text())))
     outputs.publish(files, incomplete_without=(*names.tellers, *names.patch_tables, *names.coco_files))
     return mixer_name
+
+
+class SetFacts(TypedDict):
+    """What the results of all that publish a set tell of it: see :class:`geotfr.ExportResult`."""
+
+    shards: tuple[Path, ...]
+    mixer: Path | None
+    manifest: Path
+    patches_written: int
+    patches_dropped: int
+    masked_share: float
+    pixels_unreadable: int
+    size_bytes: int
+
+
+def set_facts(names: SetNames, manifest: Manifest, mixer: str | None, *, masked_pixels: int, patches: int) -> SetFacts:
+    """The facts of a published set, of whose pixels ``masked_pixels`` are masked in the ``patches`` looked at."""
+    pixels = patches * manifest.patch_yx[0] * manifest.patch_yx[1]
+    return SetFacts(
+        shards=tuple(names.folder / shard.name for shard in manifest.shards),
+        mixer=None if mixer is None else names.folder / mixer,
+        manifest=names.folder / names.manifest,
+        patches_written=manifest.patches_written,
+        patches_dropped=len(manifest.patches_dropped),
+        masked_share=masked_pixels / max(pixels, 1),
+        pixels_unreadable=manifest.pixels_unreadable,
+        size_bytes=sum(shard.bytes for shard in manifest.shards),
+    )
 
 
 def unreadable_warnings(unreadable: UnreadableMasked | None) -> list[str]:

@@ -22,15 +22,14 @@ from geotfr.pipeline.executors.choose import checked_executor
 from geotfr.pipeline.export.coco import write_coco
 from geotfr.pipeline.export.encode import slots_of
 from geotfr.pipeline.export.identity import source_identities
-from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warnings
+from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, set_facts, unreadable_warnings
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.set_files import belongs_to
+from geotfr.pipeline.set_files import set_at
 from geotfr.pipeline.sizes import human_bytes
-from geotfr.storage import OutputSet
 from geotfr.storage.atomic import check_output
 from geotfr.storage.space import check_space
 
@@ -407,21 +406,8 @@ class ExportJob:
         from geotfr.rasters.safe_open import raster_env
 
         plan, options = self.plan, self.options
-        names = SetNames.for_prefix(prefix, naming=options.naming, compressed_suffix=self._codec.suffix)
-        self.check_sources(names)
-        if resume and self.is_unversioned:
-            raise UsageError(
-                "resume: a source is in memory, or its server tells no version of it, and can't be compared with the"
-                " stopped run's; give files"
-            )
-        outputs = OutputSet(
-            names.folder,
-            name=names.name,
-            belongs=belongs_to(names),
-            overwrite=overwrite,
-            make_folder=not names.name,
-            resume=resume,
-        )
+        names = self.names_at(prefix, compared=("resume", "the stopped run's; give files") if resume else None)
+        outputs = set_at(names, overwrite=overwrite, resume=resume)
         with (
             outputs,
             raster_env(cache_bytes=plan.strips.gdal_cache_bytes),
@@ -429,7 +415,7 @@ class ExportJob:
         ):
             self.check_names(names, overwrite=overwrite or resume)
             by_digest = resume and not fast_resume
-            left = [] if self.is_unversioned else outputs.begin(self.head(outputs.noted, by_digest=by_digest))
+            left = [] if self._is_unversioned else outputs.begin(self.head(outputs.noted, by_digest=by_digest))
             # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.
             journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
             resumed = len(journal.shards)
@@ -456,23 +442,15 @@ class ExportJob:
             if labels is not None and labels.coco:
                 tables.append((names.coco, write_coco(outputs, plan.layout, manifest, labels)))
             mixer_name = publish(outputs, names, [*named, *tables], manifest, plan.layout)
-        patch_pixels = plan.layout.patch_yx[0] * plan.layout.patch_yx[1]
         # Where all records are alike, the plan has told it.
         oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)
         return ExportResult(
+            **set_facts(names, manifest, mixer_name, masked_pixels=tally.masked_pixels, patches=self._choice.count),
             plan=plan,
-            shards=tuple(names.folder / name for name, _ in named),
-            mixer=None if mixer_name is None else names.folder / mixer_name,
-            manifest=names.folder / names.manifest,
             patch_table=None if self._rows is None else names.folder / names.patch_table,
             coco=names.folder / names.coco if labels is not None and labels.coco else None,
-            patches_written=manifest.patches_written,
-            patches_dropped=len(manifest.patches_dropped),
-            masked_share=tally.masked_pixels / max(self._choice.count * patch_pixels, 1),
-            pixels_unreadable=manifest.pixels_unreadable,
             shards_unchanged=tuple(outputs.unchanged),
             shards_resumed=resumed,
-            size_bytes=sum(shard.bytes for shard in manifest.shards),
             seconds=time.perf_counter() - started,
             warnings=(
                 *self._source.warnings,
@@ -482,8 +460,35 @@ class ExportJob:
             ),
         )
 
+    def names_at(self, prefix: str, *, compared: tuple[str, str] | None) -> SetNames:
+        """The names of the set's files.
+
+        Parameters
+        ----------
+        compared
+            An option that compares the sources with those of other runs, and whose, with what to do where that can't
+            be; None where nothing does.
+
+        Raises
+        ------
+        UsageError
+            A source has one of the names, or can't be compared.
+        """
+        names = SetNames.for_prefix(prefix, naming=self.options.naming, compressed_suffix=self._codec.suffix)
+        for file in self._source.sources:
+            path = Path(file.path).resolve()
+            if path.parent == names.folder.resolve() and names.is_of_set(path.name):
+                raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
+        if compared is not None and self._is_unversioned:
+            option, whose = compared
+            raise UsageError(
+                f"{option}: a source is in memory, or its server tells no version of it, and can't be compared with"
+                f" {whose}"
+            )
+        return names
+
     @property
-    def is_unversioned(self) -> bool:
+    def _is_unversioned(self) -> bool:
         """Whether a source can't be compared with another run's: it is in memory, or its server tells no version."""
         return self.options.has_frames or not all(file.has_version for file in self._source.sources)
 
@@ -533,13 +538,6 @@ class ExportJob:
         check_output(names.folder / names.shard(plan.shard_count - 1, total=plan.shard_count), overwrite=True)
         if plan.is_even and self.options.masked_threshold == 1:
             check_output(names.folder / names.mixer(total=plan.shard_count), overwrite=overwrite)
-
-    def check_sources(self, names: SetNames) -> None:
-        """Refuse to write over a source."""
-        for file in self._source.sources:
-            path = Path(file.path).resolve()
-            if path.parent == names.folder.resolve() and names.is_of_set(path.name):
-                raise UsageError(f"{file.path}: a source has a name of the set to be written; give another --output")
 
     def write_records(
         self, writer: ShardWriter, journal: ExportJournal, report: Progress, part: Part | None = None

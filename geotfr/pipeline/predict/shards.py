@@ -16,13 +16,12 @@ from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.parallel import encoder_pool
 from geotfr.pipeline.predict.result import Written
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.set_files import belongs_to, text_file
+from geotfr.pipeline.set_files import set_at, text_file
 from geotfr.records.faults import ReadReport
 from geotfr.records.gzip import codec
 from geotfr.records.layout import Kind
 from geotfr.records.pieces import ListColumn, example_records
 from geotfr.records.varints import pack_varints
-from geotfr.storage import OutputSet
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
@@ -85,13 +84,7 @@ class PredictionSetWriter:
     ) -> Written:
         """Run the model over all patches and write the set; its files take their names when all are whole."""
         names = self.names
-        outputs = OutputSet(
-            names.folder,
-            name=names.name,
-            belongs=belongs_to(names),
-            overwrite=self._overwrite,
-            make_folder=not names.name,
-        )
+        outputs = set_at(names, overwrite=self._overwrite)
         total = grid.rows * grid.columns
         with outputs, progress_bar(progress, total_patches=total, what="predict") as report:
             writer = ShardWriter(outputs, self._codec)

@@ -25,8 +25,7 @@ from geotfr.pipeline.export.plan import PROCESS_BYTES
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import ExportJob, ExportResult
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.set_files import belongs_to
-from geotfr.storage import OutputSet
+from geotfr.pipeline.set_files import set_at
 from geotfr.storage.output_set import set_output
 from geotfr.storage.staged import StagedPart, find_parts, part_name, remove_parts
 
@@ -187,13 +186,9 @@ class Distributed:
         started: float,
     ) -> ExportResult:
         job = ExportJob(prepared)
-        if job.is_unversioned:
-            raise UsageError(
-                "executor: a source is in memory, or its server tells no version of it; other processes can't read it,"
-                " or not for certain the same; give files, or the executor threads"
-            )
-        names = SetNames.for_prefix(prefix, naming=prepared.options.naming, compressed_suffix=prepared.codec.suffix)
-        job.check_sources(names)
+        names = job.names_at(
+            prefix, compared=("executor", "what other processes read; give files, or the executor threads")
+        )
         total = task_count(prepared.plan)
         task = PartTask(
             sources=sources,
@@ -203,14 +198,7 @@ class Distributed:
             on_read_error=on_read_error,
             memory_bytes=self.worker_bytes,
         )
-        outputs = OutputSet(
-            names.folder,
-            name=names.name,
-            belongs=belongs_to(names),
-            overwrite=overwrite,
-            make_folder=not names.name,
-            resume=resume,
-        )
+        outputs = set_at(names, overwrite=overwrite, resume=resume)
         done: list[PartResult] = []
         with outputs:
             job.check_names(names, overwrite=overwrite or resume)
@@ -232,20 +220,12 @@ class Distributed:
                 for part in parts:
                     part.remove_files()
         remove_parts(names.folder, names.name, "task")
-        manifest, layout = packed.manifest, prepared.plan.layout
         return ExportResult(
+            **packed.facts,
             plan=self.plan(prepared),
-            shards=tuple(names.folder / shard.name for shard in manifest.shards),
-            mixer=None if packed.mixer is None else names.folder / packed.mixer,
-            manifest=names.folder / names.manifest,
             patch_table=None,
             coco=None,
-            patches_written=manifest.patches_written,
-            patches_dropped=len(manifest.patches_dropped),
-            masked_share=packed.masked_pixels / (layout.count * layout.patch_yx[0] * layout.patch_yx[1]),
-            pixels_unreadable=manifest.pixels_unreadable,
             shards_resumed=packed.resumed + sum(result.files_resumed for result in done),
-            size_bytes=sum(shard.bytes for shard in manifest.shards),
             seconds=time.perf_counter() - started,
             warnings=packed.warnings,
         )

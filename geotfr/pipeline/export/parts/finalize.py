@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import MissingInputError, OutputError, OutputExistsError, UsageError
-from geotfr.mixer import Manifest, SetNames, manifest_of
+from geotfr.mixer import SetNames, manifest_of
 from geotfr.patches import PatchLayout
 from geotfr.pipeline.export.fill import EncodeCounts
-from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, unreadable_warning
+from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, set_facts, unreadable_warning
 from geotfr.pipeline.export.parts.pack import PackedShard, Packer, adopt, damaged
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from geotfr.pipeline.export.outcome import SetFacts
     from geotfr.pipeline.progress import Progress
     from geotfr.storage.staged import StagedFile
 
@@ -182,19 +183,10 @@ def finalize_export(
         other = StagedPart(_output(place), part_name(number, of))
         other.remove_files()
         other.remove_journal()
-    manifest, names = packed.manifest, packed.names
-    layout_pixels = manifest.rows * manifest.columns * manifest.patch_yx[0] * manifest.patch_yx[1]
     return FinalizeResult(
+        **packed.facts,
         parts=total,
-        shards=tuple(names.folder / shard.name for shard in manifest.shards),
         shards_copied=packed.copied,
-        mixer=None if packed.mixer is None else names.folder / packed.mixer,
-        manifest=names.folder / names.manifest,
-        patches_written=manifest.patches_written,
-        patches_dropped=len(manifest.patches_dropped),
-        masked_share=packed.masked_pixels / layout_pixels,
-        pixels_unreadable=manifest.pixels_unreadable,
-        size_bytes=sum(shard.bytes for shard in manifest.shards),
         seconds=time.perf_counter() - started,
         warnings=packed.warnings,
     )
@@ -287,14 +279,11 @@ def _listed(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedSet:
-    """A set that was published: its ``names``, ``manifest`` and ``mixer``, and what a summary tells of it."""
+    """A set that was published: its ``facts``, how many shards were ``copied`` and ``resumed``, and warnings."""
 
-    names: SetNames
-    manifest: Manifest
-    mixer: str | None
+    facts: SetFacts
     copied: int
     resumed: int
-    masked_pixels: int
     warnings: tuple[str, ...]
 
 
@@ -340,12 +329,15 @@ def pack_parts(
     oversized = 0 if head["is_even"] else sum(shard.is_oversized for shard in shards)
     told = [warning for each in whole for warning in each["warnings"]]
     return PackedSet(
-        names=names,
-        manifest=manifest,
-        mixer=mixer,
+        facts=set_facts(
+            names,
+            manifest,
+            mixer,
+            masked_pixels=sum(each["masked_pixels"] for each in whole),
+            patches=whole[0]["patches_in_question"],
+        ),
         copied=sum(not shard.is_adopted for shard in shards),
         resumed=len(finished),
-        masked_pixels=sum(each["masked_pixels"] for each in whole),
         warnings=tuple(
             dict.fromkeys(
                 (

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from geotfr.errors import UsageError
-from geotfr.mixer import SetNames
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
 from geotfr.pipeline.export.outcome import unreadable_warnings
 from geotfr.pipeline.export.parts.split import parse_split, part_of
@@ -22,10 +21,9 @@ from geotfr.pipeline.export.run import ExportJob
 from geotfr.pipeline.export.shards import ShardWriter
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.set_files import belongs_to
+from geotfr.pipeline.set_files import set_at
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec
-from geotfr.storage import OutputSet
 from geotfr.storage.staged import part_name
 
 if TYPE_CHECKING:
@@ -197,26 +195,11 @@ def stage_part(
     if prepared.options.labels is not None and prepared.options.labels.coco:
         raise UsageError("coco: tells of the whole set; export in one run, or leave it out")
     job = ExportJob(prepared)
-    if job.is_unversioned:
-        raise UsageError(
-            "split: a source is in memory, or its server tells no version of it, and can't be compared with the other"
-            " parts'; give files"
-        )
-    names = SetNames.for_prefix(prefix, naming=prepared.options.naming, compressed_suffix=prepared.codec.suffix)
-    job.check_sources(names)
+    names = job.names_at(prefix, compared=("split", "the other parts'; give files"))
     # What can't be joined from pieces is compressed when the set is made, and staged in what can.
     staging = prepared.codec if prepared.codec.is_joinable or part.has_whole_shards else codec("fast")
     unreadable = prepared.unreadable
-    outputs = OutputSet(
-        names.folder,
-        name=names.name,
-        belongs=belongs_to(names),
-        overwrite=overwrite,
-        make_folder=not names.name,
-        resume=resume,
-        part=name,
-        shares_set=shares_set,
-    )
+    outputs = set_at(names, overwrite=overwrite, resume=resume, part=name, shares_set=shares_set)
     with (
         outputs,
         raster_env(cache_bytes=prepared.plan.strips.gdal_cache_bytes),
@@ -238,6 +221,7 @@ def stage_part(
                 "patches": len(part.patches),
                 "records": tally.records,
                 "masked_pixels": tally.masked_pixels,
+                "patches_in_question": prepared.choice.count,
                 "dropped": tally.dropped,
                 "counts": asdict(tally.counts),
                 "unreadable": [] if unreadable is None else unreadable.blocks,
