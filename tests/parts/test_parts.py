@@ -96,7 +96,7 @@ def test_parts_make_the_files_and_tell_the_counts_of_one_run(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    shape=st.tuples(st.integers(8, 60), st.integers(8, 60)),
+    shape=st.tuples(st.integers(9, 60), st.integers(9, 60)),
     patch=st.tuples(st.integers(1, 9), st.integers(1, 9)),
     total=st.integers(1, 9),
     shard_bytes=st.integers(1, 6000),
