@@ -57,7 +57,7 @@ class TableOptions:
     feature_kinds
         ``float``: numbers as float lists. ``native``: whole numbers and booleans as int64 lists.
     compressor
-        ``fast``: gzip members that inflate in parallel. ``ee``: the very bytes Earth Engine writes.
+        ``fast``: gzip members that inflate in parallel. ``ee``: the very bytes Earth Engine writes, which are fewer.
     overwrite
         Replace an output that exists.
     workers

@@ -12,7 +12,8 @@ import zlib
 from typing import TYPE_CHECKING, Protocol
 
 import deflate
-from isal import isal_zlib
+import isal
+from isal import igzip_lib, isal_zlib
 
 from geotfr.errors import UsageError
 
@@ -32,6 +33,8 @@ MEMBER_HEAD = struct.Struct("<4s I 2s H 2s H Q")
 _GZIP_EXTRA = b"\x1f\x8b\x08\x04"
 _UNKNOWN_SYSTEM = b"\x00\xff"
 _FAST_LEVEL = 1
+_QUICK_LEVEL = 0
+_QUICK_FROM_BYTES = 1 << 16
 _EE_LEVEL = 6
 # Source: read off Earth Engine's files. No time, no hint, unknown system.
 _EE_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -83,7 +86,21 @@ def gzip_member(data: Buffer) -> bytes:
     libdeflate compresses it: what ISA-L writes at its levels 1 and 2 depends now and then on memory that it has not
     set, so the same records were not always the same bytes.
     """
-    deflated = deflate.deflate_compress(data, _FAST_LEVEL)
+    return _member(data, deflate.deflate_compress(data, _FAST_LEVEL))
+
+
+def quick_member(data: Buffer) -> bytes:
+    """As :func:`gzip_member`, twice as fast and a quarter larger, for many small records of one layout.
+
+    ISA-L's level 0 has fixed codes, and a hash table that it sets whole, but for a few KiB of data: those are left to
+    libdeflate. Its other levels make their codes in memory that they have not set.
+    """
+    if memoryview(data).nbytes < _QUICK_FROM_BYTES:
+        return gzip_member(data)
+    return _member(data, igzip_lib.compress(data, _QUICK_LEVEL, igzip_lib.COMP_DEFLATE))
+
+
+def _member(data: Buffer, deflated: bytes | bytearray) -> bytes:
     size = MEMBER_HEAD.size + len(deflated) + _TRAILER.size
     head = MEMBER_HEAD.pack(_GZIP_EXTRA, 0, _UNKNOWN_SYSTEM, 12, MEMBER_SUBFIELD, 8, size)
     return b"".join((head, deflated, _TRAILER.pack(isal_zlib.crc32(data), memoryview(data).nbytes & 0xFFFFFFFF)))
@@ -131,8 +148,11 @@ def _identity(chunk: Buffer) -> Buffer:
     return chunk
 
 
-def codec(name: str) -> ShardCodec:
-    """The codec ``none``, ``fast`` (gzip members by libdeflate) or ``ee`` (Earth Engine's bytes).
+def codec(name: str, *, is_table: bool = False) -> ShardCodec:
+    """The codec ``none``, ``fast`` (gzip members) or ``ee`` (Earth Engine's bytes).
+
+    With ``is_table``, ``fast`` packs as :func:`quick_member` does: compressing is most of the time that small records
+    of one layout take.
 
     >>> codec("fast").suffix
     '.gz'
@@ -140,8 +160,13 @@ def codec(name: str) -> ShardCodec:
     if name == "none":
         return ShardCodec(name=name, level=None, library=None, pack=None, stream=_AsItIs)
     if name == "fast":
+        library = f"deflate {deflate.__version__}"
         return ShardCodec(
-            name=name, level=_FAST_LEVEL, library=f"deflate {deflate.__version__}", pack=gzip_member, stream=_AsItIs
+            name=name,
+            level=_QUICK_LEVEL if is_table else _FAST_LEVEL,
+            library=f"isal {isal.__version__}, {library}" if is_table else library,
+            pack=quick_member if is_table else gzip_member,
+            stream=_AsItIs,
         )
     if name == "ee":
         return ShardCodec(

@@ -14,7 +14,7 @@ CHILD = """
 import hashlib
 import numpy as np
 from geotfr.rasters.float_tiles import encoded_tile
-from geotfr.records.gzip import codec
+from geotfr.records.gzip import codec, quick_member
 from geotfr.storage.example_files import _packer
 
 random = np.random.default_rng(11)
@@ -29,6 +29,7 @@ print(digest.hexdigest())
 """
 PACKS = {
     "fast": "codec('fast').pack(source[start : start + size])",
+    "tables": "quick_member((source * 5)[start : start + (65536 if case % 3 else 0) + size])",
     "zlib": "(lambda made: made.add(source[start : start + size]) + made.finish())(_packer('zlib', 'fast')())",
     "tiles": "encoded_tile(np.frombuffer(source, 'f4', 64, start % 15000).reshape(1, 8, 8), (8, 8))",
 }

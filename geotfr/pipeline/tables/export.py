@@ -175,7 +175,7 @@ def write_table_records(
     started: float,
 ) -> ExportTableResult:
     """Write the records that ``plan`` makes, and the manifest, which tells the options ``told``."""
-    coding = codec(options.compressor)
+    coding = codec(options.compressor, is_table=True)
     names = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix=coding.suffix)
     threads = resolve_workers(options.workers, os.cpu_count() or 1)
     outputs = OutputSet(
