@@ -149,8 +149,12 @@ class _StripBlender:
         cut = max(-top, 0)
         valid = [valid_values(block, is_there, self._nodata) for block in blocks]
         turns = area.turns_yx[1]
-        for first in range(min(turns, len(is_there))):
-            # Blocks of one turn don't overlap: they are laid down together.
+        for turn in range(turns):
+            # Blocks of one turn don't overlap: they are laid down together. A block's turn is its column's, so that
+            # the order of two neighbours doesn't depend on where a pass over the records begins.
+            first = (turn - column) % turns
+            if first >= len(is_there):
+                continue
             which = slice(first, None, turns), slice(cut, None)
             own = [block[which] for block in blocks]
             known = [None if each is None else each[which] for each in valid]

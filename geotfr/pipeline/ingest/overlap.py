@@ -1,11 +1,13 @@
 """From records to patches without margins: cropped, or blended with their neighbours.
 
 Both come as runs of consecutive patches of one patch row, in ascending order. Blocks are blended in groups whose edges
-the grid alone decides, so the result doesn't depend on how records are spread over shards.
+the grid alone decides: each pixel's predictions are added in one order, however records are spread over shards, whether
+a feature holds one band or all, and in how many passes the raster is written.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,7 +33,7 @@ __all__ = ["BLEND_BUDGET_BYTES", "Cores", "PatchRun", "PatchSource"]
 BLEND_BUDGET_BYTES = 128 * 2**20
 """What the strips of a blend may take; a raster too wide for it is blended in several passes."""
 
-_CHUNK_BYTES = 1 << 20
+_CHUNK_PIXELS = 1 << 17
 _MEANS = ("average", "linear", "cosine", "gaussian")
 
 
@@ -213,8 +215,9 @@ class Cores:
 
     def _chunks(self, batches: Iterator[PatchValues], laid: range) -> Iterator[_Chunk]:
         """The records of ``laid`` patch columns in groups of the grid's own, whatever the batches."""
-        lengths = {band.feature: band.length for band in self.bands}
-        size = max(_CHUNK_BYTES // (8 * max(lengths.values())), 1)
+        names = dict.fromkeys(band.feature for band in self.bands)
+        # By a block's pixels, not a feature's length: a model's tensor becomes a feature for each band in records.
+        size = max(_CHUNK_PIXELS // max(math.prod(band.reading.block_yx) for band in self.bands), 1)
         chunk: _Chunk | None = None
         for patches in batches:
             for row, column, start, stop in _runs(patches, self._grid.columns, laid, size):
@@ -223,9 +226,9 @@ class Cores:
                     if chunk is not None:
                         yield chunk
                     count = min(column // size * size + size, laid.stop) - first
-                    chunk = _Chunk.empty(row, first, count, {name: patches.values[name] for name in lengths})
+                    chunk = _Chunk.empty(row, first, count, {name: patches.values[name] for name in names})
                 place = slice(column - first, column - first + stop - start)
-                for name in lengths:
+                for name in names:
                     chunk.values[name][place] = patches.values[name][start:stop]
                 chunk.is_there[place] = True
         if chunk is not None:
