@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import rasterio
+from oracle.memory import PEAK_MIB
 from oracle.run import assert_refused, run
 
 import geotfr
@@ -23,22 +24,29 @@ geotfr.export_image(sys.argv[1], sys.argv[2], patch_dimensions=256, kernel_size=
 print(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """
 
+PREDICTED = (
+    PEAK_MIB
+    + """
+import sys
+import geotfr
+options = {"overlap": sys.argv[3]} if sys.argv[2].endswith(".tif") else {}
+geotfr.predict(lambda batch: batch, sys.argv[1], sys.argv[2], patch_dimensions=256, kernel_size=64, batch_size=16,
+               workers=2, **options)
+print(peak_mib())
+"""
+)
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: int, tmp_path: Path) -> None:
-    limit = 224 * MIB
-    width = 16384
-    # Sparse: blocks that were never written take no space, and read as zeros.
+
+def sparse_raster(path: Path, shape_yx: tuple[int, int], dtype: str) -> Path:
+    """A raster of blocks that were never written: they take no space, and read as zeros."""
     with rasterio.open(
-        tmp_path / "sparse.tif",
+        path,
         "w",
         driver="GTiff",
-        width=width,
-        height=times * limit // (8 * width),
+        width=shape_yx[1],
+        height=shape_yx[0],
         count=1,
-        dtype="float64",
+        dtype=dtype,
         tiled=True,
         blockxsize=256,
         blockysize=256,
@@ -48,6 +56,16 @@ def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: in
         transform=rasterio.Affine(10, 0, 0, 0, -10, 0),
     ):
         pass
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: int, tmp_path: Path) -> None:
+    limit = 224 * MIB
+    width = 16384
+    sparse_raster(tmp_path / "sparse.tif", (times * limit // (8 * width), width), "float64")
     given = {"patch_dimensions": 256, "kernel_size": 64, "workers": workers}
     planned = geotfr.plan_export(tmp_path / "sparse.tif", memory_limit=limit, **given).memory_bytes
     assert planned <= limit
@@ -60,6 +78,36 @@ def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: in
     peak = int(done.stdout) * 1024
     print(f"planned {planned / MIB:.0f} MiB, peak {peak / MIB:.0f} MiB")
     assert peak <= planned + 64 * MIB
+
+
+@pytest.mark.parametrize(
+    ("output", "overlap", "times"),
+    [
+        ("map.tif", "linear", 16),
+        pytest.param("map.tif", "crop", 16, marks=pytest.mark.slow),
+        pytest.param("map.tif", "linear", 64, marks=pytest.mark.slow),
+        pytest.param("set", "crop", 64, marks=pytest.mark.slow),
+    ],
+)
+def test_predict_takes_no_more_for_a_raster_many_times_as_high(
+    output: str, overlap: str, times: int, tmp_path: Path
+) -> None:
+    peaks = {}
+    for height in (2048, times * 2048):
+        source = sparse_raster(tmp_path / f"{height}.tif", (height, 4096), "float32")
+        target = tmp_path / str(height)
+        target.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", PREDICTED, source, target / output, overlap],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        peaks[height] = int(done.stdout)
+    least, most = peaks.values()
+    print(f"peak {least} MiB of a raster of 32 MiB, {most} MiB of one of {times * 32} MiB")
+    assert most <= least + 32
+    assert most < times * 32
 
 
 def test_running_out_of_memory_is_one_line_and_exit_13(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
