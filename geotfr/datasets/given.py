@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from geotfr.datasets.patch_dataset import PatchDataset
+from geotfr.options.sources import PathLike, WrittenSet
 
-__all__ = ["dataset_of"]
+__all__ = ["DatasetLike", "dataset_of"]
+
+DatasetLike: TypeAlias = PatchDataset | PathLike | Sequence[PathLike] | WrittenSet
 
 
 def dataset_of(source: Any) -> PatchDataset:
@@ -21,4 +23,4 @@ def dataset_of(source: Any) -> PatchDataset:
     # The results live in a room above this one.
     if hasattr(source, "mixer") and hasattr(source, "manifest"):
         source = source.mixer or source.manifest
-    return PatchDataset(cast("str | os.PathLike[str] | Sequence[str]", source))
+    return PatchDataset(cast("PathLike | Sequence[PathLike]", source))

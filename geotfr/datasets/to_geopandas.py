@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
     import geopandas as gpd
     from numpy.typing import NDArray
 
+    from geotfr.datasets.given import DatasetLike
     from geotfr.datasets.patch_dataset import PatchDataset
-
-    PathLike = str | os.PathLike[str]
 
 __all__ = ["to_geopandas"]
 
@@ -30,7 +28,7 @@ _AT_ONCE = 64
 
 
 def to_geopandas(
-    source: Any,
+    source: DatasetLike,
     *,
     with_margins: bool = False,
     masked_value: float | None = None,

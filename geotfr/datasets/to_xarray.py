@@ -6,7 +6,6 @@ which reads its own records.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
+    from geotfr.datasets.given import DatasetLike
     from geotfr.datasets.patch_dataset import PatchDataset
     from geotfr.grid import GeoBox
     from geotfr.mixer import Mixer
-
-    PathLike = str | os.PathLike[str]
 
 __all__ = ["to_xarray"]
 
@@ -37,7 +35,7 @@ _BLOCK_BYTES = 32 * 2**20
 
 
 def to_xarray(
-    source: Any,
+    source: DatasetLike,
     *,
     layout: str = "mosaic",
     lazy: bool = False,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from geotfr.options.sources import RasterLike
     from geotfr.rasters.reduced import ReducedRaster
 
 __all__ = ["plot_classes"]
@@ -44,7 +45,7 @@ _UNKNOWN = (128, 128, 128)
 
 
 def plot_classes(
-    raster: Any,
+    raster: RasterLike,
     *,
     classes: str | os.PathLike[str] | Mapping[int, str] | None = None,
     band: str | int = 1,

@@ -13,13 +13,17 @@ from geotfr.preview.figures import INK, MARGIN, MASKED, PATCH, label, need_matpl
 from geotfr.preview.layouts import layout_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from geotfr.options import PairXY
+    from geotfr.mixer import Manifest, Mixer
+    from geotfr.options import ExportKeywords, PairXY
+    from geotfr.options.sources import RasterLike, RastersLike
     from geotfr.patches import PatchLayout
+    from geotfr.pipeline.export.plan import ExportPlan
+    from geotfr.pipeline.export.run import ExportResult
     from geotfr.rasters.reduced import ReducedRaster
 
 __all__ = ["plot_grid"]
@@ -31,12 +35,12 @@ _MOST_LINES = 400
 
 
 def plot_grid(
-    source: Any,
+    source: RastersLike | ExportResult | ExportPlan | Manifest | Mixer,
     *,
-    raster: Any = None,
+    raster: RasterLike | None = None,
     patch_dimensions: PairXY | None = None,
     kernel_size: PairXY | None = None,
-    source_options: Mapping[str, Any] | None = None,
+    source_options: ExportKeywords | None = None,
     bands: Sequence[str | int] | None = None,
     highlight: int | None = None,
     numbers: bool | None = None,

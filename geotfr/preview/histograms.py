@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from geotfr.options.sources import PathLike, RasterLike
+    from geotfr.pipeline.export.run import ExportResult
+
 __all__ = ["plot_histograms"]
 
 _PATCHES = 256
@@ -39,7 +42,7 @@ class _Band:
 
 
 def plot_histograms(
-    source: Any,
+    source: RasterLike | Sequence[PathLike] | PatchDataset | ExportResult,
     *,
     bands: str | Sequence[str | int] | None = None,
     bins: int = 80,

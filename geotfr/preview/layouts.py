@@ -15,9 +15,7 @@ from geotfr.pipeline.export.plan import ExportPlan
 from geotfr.pipeline.export.run import ExportResult, plan_export
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from geotfr.options import PairXY
+    from geotfr.options import ExportKeywords, PairXY
 
 __all__ = ["DrawnLayout", "layout_of"]
 
@@ -36,7 +34,7 @@ def layout_of(
     *,
     patch_dimensions: PairXY | None,
     kernel_size: PairXY | None,
-    source_options: Mapping[str, Any] | None,
+    source_options: ExportKeywords | None,
 ) -> DrawnLayout:
     """The layout that ``source`` tells.
 
@@ -47,8 +45,8 @@ def layout_of(
     InputError, DamagedError
         A file that is missing or can't be read.
     """
-    options = {"patch_dimensions": patch_dimensions, "kernel_size": kernel_size, **(source_options or {})}
-    given = {name: value for name, value in options.items() if value is not None}
+    sizes = {"patch_dimensions": patch_dimensions, "kernel_size": kernel_size}
+    given: Any = {name: value for name, value in {**sizes, **(source_options or {})}.items() if value is not None}
     known = _known(source)
     if known is not None:
         if given:

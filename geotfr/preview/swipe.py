@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from geotfr.options.sources import RasterLike
     from geotfr.rasters.reduced import ReducedRaster
 
 __all__ = ["swipe_page", "write_swipe"]
@@ -86,8 +87,8 @@ move(50);
 
 
 def swipe_page(
-    before: Any,
-    after: Any,
+    before: RasterLike,
+    after: RasterLike,
     *,
     labels: tuple[str, str] | None = None,
     title: str = "before and after",
@@ -158,8 +159,8 @@ def swipe_page(
 
 
 def write_swipe(
-    before: Any,
-    after: Any,
+    before: RasterLike,
+    after: RasterLike,
     output: str | os.PathLike[str],
     *,
     overwrite: bool = False,

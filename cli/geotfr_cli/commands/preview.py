@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from geotfr.options import ExportKeywords
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _picture = click.option(
@@ -64,7 +66,7 @@ def grid(
     """Draw the patch grid over its raster: patches, margins, what the edges leave out, what was dropped."""
     from geotfr.preview.grid import plot_grid
 
-    more = None if edge is None else {"edge": edge}
+    more: ExportKeywords | None = None if edge is None else {"edge": edge}
     figure = plot_grid(source, source_options=more, bands=_list(bands), **options)
     _write(figure, output, overwrite=overwrite, quiet=quiet, as_json=as_json)
 

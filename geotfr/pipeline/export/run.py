@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from geotfr.options import Size
+    from geotfr.options.sources import RastersLike
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
     from geotfr.patches.rows import PatchRows
@@ -159,7 +160,7 @@ class ExportResult:
 
 
 def plan_export(
-    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sources: RastersLike,
     *,
     workers: int | None = None,
     memory_limit: Size | None = None,
@@ -176,7 +177,7 @@ def plan_export(
 
 
 def export_image(
-    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sources: RastersLike,
     prefix: str | os.PathLike[str],
     *,
     overwrite: bool = False,

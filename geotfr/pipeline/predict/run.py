@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from geotfr.options import PairXY, Size
+    from geotfr.options.sources import RastersLike, WrittenSet
     from geotfr.pipeline.progress import Progress
 
 __all__ = ["PredictResult", "predict"]
@@ -44,7 +45,7 @@ _FOR_RECORDS = ("kernel_size", "channels", "class_names", "per_patch", "coarser"
 
 def predict(
     model: Callable[..., object],
-    source: Any,
+    source: RastersLike | WrittenSet,
     output: str | os.PathLike[str],
     *,
     shards: Sequence[str | os.PathLike[str]] = (),

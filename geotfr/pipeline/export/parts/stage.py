@@ -27,9 +27,10 @@ from geotfr.records.gzip import codec
 from geotfr.storage.staged import part_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from geotfr.options import Size
+    from geotfr.options.sources import RastersLike
     from geotfr.pipeline.export.parts.split import Part
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.progress import Progress
@@ -98,7 +99,7 @@ class PartResult:
 
 
 def export_part(
-    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sources: RastersLike,
     prefix: str | os.PathLike[str],
     *,
     split: str | tuple[int, int],
