@@ -12,8 +12,11 @@ from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from geotfr.errors import InputError, UsageError
 from geotfr.options.values import nearest
+from geotfr.vectors.arrow_arrays import constant, numbers, texts
 from geotfr.vectors.expression import Between, Column, Comparison, Constant, IsIn, IsLike, IsNull, Not, Several
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import plain
@@ -98,7 +101,7 @@ class _Compiler:
             return low & self._compared("<=", value, self._value(node.high), node.at)
         if isinstance(node, IsNull):
             if isinstance(node.value, Constant):
-                return self._pc.scalar(False)
+                return self._pc.scalar(constant(False))
             self._stored(node.value)
             return self._pc.field(node.value.name).is_null()
         if isinstance(node, IsIn):
@@ -111,7 +114,7 @@ class _Compiler:
         value = self._value(node)
         if value.family != "bool":
             raise self._mismatch(f"{_FAMILY_NAMES[value.family]} alone is neither true nor false; compare it", value.at)
-        return value.made if value.is_column else self._pc.scalar(value.made)
+        return value.made if value.is_column else self._pc.scalar(constant(value.made))
 
     def _joined(self, node: Several) -> Any:
         return _in_pairs([self.condition(part) for part in node.parts], and_ if node.join == "and" else or_)
@@ -123,15 +126,16 @@ class _Compiler:
         values: list[Any] = [each.made for each in allowed]
         if value.family == "whole":
             least, most = _limits(value.type)
-            values, arrow = [int(each) for each in values if each == int(each) and least <= each <= most], value.type
+            whole = [int(each) for each in values if each == int(each) and least <= each <= most]
+            known = numbers(np.array(whole, value.type.to_pandas_dtype()))
         elif value.family == "text":
-            arrow = self._pa.large_string()
+            known = texts(values).cast(self._pa.large_string())
         else:
             return _in_pairs(equal, or_)
         made = self._cast(value, value.family)
         # pyarrow's is_in takes a null for a value that isn't there; in SQL it isn't known.
-        unknown = self._pa.scalar(None, self._pa.bool_())
-        return self._pc.if_else(made.is_valid(), made.isin(self._pa.array(values, arrow)), unknown)
+        unknown = constant(None, self._pa.bool_())
+        return self._pc.if_else(made.is_valid(), made.isin(known), unknown)
 
     def _value(self, node: Node) -> _Value:
         if isinstance(node, Constant):
@@ -195,7 +199,7 @@ class _Compiler:
 
     def _cast(self, value: _Value, family: Family) -> Any:
         if not value.is_column:
-            return self._pa.scalar(value.made, self._pa.large_string() if family == "text" else None)
+            return constant(value.made, self._pa.large_string() if family == "text" else None)
         if family == "text" and not self._pa.types.is_large_string(value.type):
             return value.made.cast(self._pa.large_string())
         return value.made
@@ -212,12 +216,12 @@ class _Compiler:
         if isinstance(number, float) and number.is_integer():
             number = int(number)
         if left.family == "float" or isinstance(number, float):
-            return self._float(left), pa.scalar(_as_float(number), pa.float64())
+            return self._float(left), constant(_as_float(number), pa.float64())
         arrow = pa.uint8() if left.family == "bool" else left.type
         least, most = _limits(arrow)
         if least <= number <= most:
-            return self._whole(left), pa.scalar(int(number), arrow)
-        return self._float(left), pa.scalar(math.copysign(math.inf, number), pa.float64())
+            return self._whole(left), constant(int(number), arrow)
+        return self._float(left), constant(math.copysign(math.inf, number), pa.float64())
 
     def _whole(self, value: _Value) -> Any:
         return value.made.cast(self._pa.uint8()) if value.family == "bool" else value.made
@@ -231,11 +235,11 @@ class _Compiler:
             if left.type != right.type:
                 raise self._mismatch(f"{left.type} is compared with {right.type}; cast one first", right.at)
             return left.made, right.made
-        texts = (right.made, f"{right.made}Z") if getattr(left.type, "tz", None) else (right.made,)
+        forms = (right.made, f"{right.made}Z") if getattr(left.type, "tz", None) else (right.made,)
         arrow = self._pa.date32() if self._pa.types.is_date(left.type) else left.type
-        for text in texts:
+        for text in forms:
             try:
-                return left.made.cast(arrow), self._pa.scalar(text).cast(arrow)
+                return left.made.cast(arrow), constant(text).cast(arrow)
             except self._pa.ArrowException:
                 continue
         raise self._mismatch(f"{right.made!r} is no {left.type}, which is written as ISO 8601", right.at)

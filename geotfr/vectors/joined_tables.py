@@ -12,9 +12,10 @@ from geotfr.errors import UsageError
 from geotfr.grid.crs import same_crs
 from geotfr.grid.footprints import LONLAT, bounds_outlines
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
+from geotfr.vectors.arrow_arrays import texts_by_number
 from geotfr.vectors.extra import load_arrow
 from geotfr.vectors.geoparquet import geo_metadata, outline_wkb
-from geotfr.vectors.patch_table import TABLE_FORMAT, text_column, write_batches
+from geotfr.vectors.patch_table import TABLE_FORMAT, write_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
                     )
                     arrays["geometry"] = outline_wkb(bounds_outlines(np.stack([west, south, east, north], axis=1)))
                 arrays["split"] = splits.of(group)
-                yield pa.table(
+                yield pa.Table.from_arrays(
                     [arrays.get(name, pa.nulls(group.num_rows, types[name])) for name in names], schema=schema
                 )
 
@@ -111,4 +112,4 @@ class _Splits:
             return group["split"]
         numbers = group["number"].to_numpy()
         places = np.minimum(numbers, len(known) - 1)
-        return text_column(np.where(numbers < len(known), known[places], -1), self._texts)
+        return texts_by_number(np.where(numbers < len(known), known[places], -1), self._texts)

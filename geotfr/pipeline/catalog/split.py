@@ -20,7 +20,8 @@ from geotfr.pipeline.catalog.leakage import Leakage, PlacedPatches, find_leaks, 
 from geotfr.pipeline.catalog.split_shards import write_split_shards
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
-from geotfr.vectors.patch_table import PatchTable, read_patch_table, rewrite_patch_table, text_column
+from geotfr.vectors.arrow_arrays import texts_by_number
+from geotfr.vectors.patch_table import PatchTable, read_patch_table, rewrite_patch_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,7 +226,7 @@ def split_patches(
         leakage=leakage,
         warnings=tuple(_warnings(counts, leakage)),
     )
-    columns = {"split": text_column(splits, names)}
+    columns = {"split": texts_by_number(splits, names)}
     with atomic_output(target, overwrite=True) as file:
         rewrite_patch_table(opened, file, columns, extra={"split": result.facts()})
     if shards_prefix is None:
