@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    Channel = tuple[NDArray[Any], NDArray[np.bool_] | None]
 
 __all__ = [
     "PatchStatistics",
@@ -24,6 +26,7 @@ __all__ = [
     "merged_statistics",
     "scratch_memory",
     "statistics_of",
+    "statistics_of_all",
 ]
 
 # 128 Ki values are 1 MiB as float64: what stays in a core's second cache.
@@ -136,27 +139,51 @@ def scratch_memory() -> NDArray[np.float64]:
     return np.empty(SLAB_VALUES, np.float64)
 
 
-def statistics_of(
-    channels: Iterable[tuple[NDArray[Any], NDArray[np.bool_] | None]], *, scratch: NDArray[np.float64] | None = None
-) -> PatchStatistics:
-    """The statistics of patches over some channels.
+def statistics_of(channels: Sequence[Channel], *, scratch: NDArray[np.float64] | None = None) -> PatchStatistics:
+    """The statistics of patches over some channels: :func:`statistics_of_all` of one feature."""
+    return statistics_of_all([channels], scratch=scratch)[0]
+
+
+def statistics_of_all(
+    features: Sequence[Sequence[Channel]], *, scratch: NDArray[np.float64] | None = None
+) -> list[PatchStatistics]:
+    """The statistics of the same patches over the channels of each feature.
 
     Parameters
     ----------
-    channels
-        Of each its values ``(n, row, col)`` in any numeric dtype, and their validity ``(n, row, col) bool``, True =
-        valid, or None if all are. At least one channel.
+    features
+        Of each feature its channels, at least one; of each channel its values ``(n, row, col)`` in any numeric dtype,
+        and their validity ``(n, row, col) bool``, True = valid, or None if all are.
     scratch
         What :func:`scratch_memory` gave, in place of fresh memory for every slab.
     """
+    memory = scratch_memory() if scratch is None else scratch
+    whole = [
+        place
+        for place, channels in enumerate(features)
+        if channels and all(_is_small(values) for values, _ in channels)
+    ]
+    # What is done once for all features: of a few patches, numpy's calls take as long as the pixels.
+    exact = iter(_of_sums([_sums(features[place], memory) for place in whole]) if whole else ())
+    return [next(exact) if place in whole else _by_slabs(channels, memory) for place, channels in enumerate(features)]
+
+
+def _by_slabs(channels: Sequence[Channel], scratch: NDArray[np.float64]) -> PatchStatistics:
     found: PatchStatistics | None = None
+    for values, valid in _slabs(channels):
+        slab = _of_slab(values, valid, scratch)
+        found = slab if found is None else merged_statistics(found, slab)
+    return found if found is not None else empty_statistics(0)
+
+
+def _slabs(channels: Sequence[Channel]) -> Iterator[Channel]:
+    """Some pixel rows of all patches at a time; None where all of a slab is valid."""
     for values, valid in channels:
         rows = max(SLAB_VALUES // max(values.shape[0] * values.shape[2], 1), 1)
         for start in range(0, max(values.shape[1], 1), rows):
             part = slice(start, start + rows)
-            slab = _of_slab(values[:, part], None if valid is None else valid[:, part], scratch)
-            found = slab if found is None else merged_statistics(found, slab)
-    return found if found is not None else empty_statistics(0)
+            seen = None if valid is None else valid[:, part]
+            yield values[:, part], None if seen is None or seen.all() else seen
 
 
 def class_counts(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -185,40 +212,100 @@ def class_counts(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> tuple
     return classes.astype(np.int64), counts.reshape(patches, len(classes)).astype(np.int64)
 
 
-def _of_slab(
-    values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDArray[np.float64] | None
-) -> PatchStatistics:
+@dataclass(slots=True)
+class _Sums:
+    """Of each patch ``(n,)``, all exact: valid values, their range, their sum and that of their squares."""
+
+    counts: NDArray[np.int64]
+    lows: NDArray[Any]
+    highs: NDArray[Any]
+    sums: NDArray[np.int64]
+    squares: NDArray[np.int64]
+
+
+def _is_small(values: NDArray[Any]) -> bool:
+    """Whether the sums of a slab of such values, and those of their squares, are exact in float64."""
+    return values.dtype.kind in "iu" and values.dtype.itemsize <= 2 and values.shape[2] <= _EXACT_VALUES
+
+
+def _sums(channels: Sequence[Channel], scratch: NDArray[np.float64]) -> _Sums:
+    """The sums of integers of up to 16 bits."""
+    slabs = _slabs(channels)
+    found = _sums_of_slab(*next(slabs), scratch)
+    for values, valid in slabs:
+        slab = _sums_of_slab(values, valid, scratch)
+        found.counts += slab.counts
+        found.sums += slab.sums
+        found.squares += slab.squares
+        found.lows, found.highs = np.minimum(found.lows, slab.lows), np.maximum(found.highs, slab.highs)
+    return found
+
+
+def _sums_of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDArray[np.float64]) -> _Sums:
     patches, pixels = values.shape[0], values.shape[1] * values.shape[2]
-    if valid is not None and not valid.all():
+    if valid is None:
+        counts = np.full(patches, pixels, np.int64)
+        lows, highs = values.min(axis=(1, 2)), values.max(axis=(1, 2))
+    else:
+        counts = np.count_nonzero(valid, axis=(1, 2)).astype(np.int64)
+        values, least, most = _masked(values, valid)
+        # Channels of several types are joined: what no value has been seen of is beyond all of them.
+        lows, highs = np.where(counts, least, np.inf), np.where(counts, most, -np.inf)
+    numbers = _memory(values, scratch)
+    numbers[...] = values
+    return _Sums(
+        counts=counts,
+        lows=lows,
+        highs=highs,
+        sums=numbers.sum(axis=(1, 2)).astype(np.int64),
+        squares=_squares(numbers).astype(np.int64),
+    )
+
+
+def _of_sums(features: Sequence[_Sums]) -> list[PatchStatistics]:
+    """The statistics of each feature."""
+    counts = np.stack([each.counts for each in features])
+    lows = np.stack([each.lows.astype(np.float64) for each in features])
+    highs = np.stack([each.highs.astype(np.float64) for each in features])
+    sums, squares = np.stack([each.sums for each in features]), np.stack([each.squares for each in features])
+    means, spread = _exact_moments(sums, squares, np.maximum(counts, 1))
+    is_empty = counts == 0
+    if is_empty.any():
+        for each in (lows, highs, means):
+            each[is_empty] = np.nan
+        spread[is_empty] = 0.0
+    return [
+        PatchStatistics(counts=counts[k], lows=lows[k], highs=highs[k], means=means[k], squares=spread[k])
+        for k in range(len(features))
+    ]
+
+
+def _memory(values: NDArray[Any], scratch: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Room for ``values`` as float64."""
+    if len(scratch) < values.size:
+        return np.empty(values.shape, np.float64)
+    return scratch[: values.size].reshape(values.shape)
+
+
+def _of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDArray[np.float64]) -> PatchStatistics:
+    """The statistics of floats and of wide integers."""
+    patches, pixels = values.shape[0], values.shape[1] * values.shape[2]
+    if valid is not None:
         return _of_masked_slab(values, valid)
-    if scratch is None or len(scratch) < values.size:
-        scratch = np.empty(values.size, np.float64)
     # A copy, for it is changed.
-    numbers = scratch[: values.size].reshape(values.shape)
+    numbers = _memory(values, scratch)
     with np.errstate(invalid="ignore") if values.dtype.kind == "f" else contextlib.nullcontext():
         numbers[...] = values
-    return _moments(
-        numbers,
-        np.full(patches, pixels, np.int64),
-        values.min(axis=(1, 2)),
-        values.max(axis=(1, 2)),
-        is_small=_is_small(values),
-    )
+    counts = np.full(patches, pixels, np.int64)
+    return _moments(numbers, counts, values.min(axis=(1, 2)), values.max(axis=(1, 2)))
 
 
 def _of_masked_slab(values: NDArray[Any], valid: NDArray[np.bool_]) -> PatchStatistics:
     counts = np.count_nonzero(valid, axis=(1, 2)).astype(np.int64)
-    least, most = _limits(values.dtype)
     is_empty = counts == 0
-    found = _moments(
-        # What is masked may be NaN, and NaN times 0 is no 0.
-        np.where(valid, values, 0).astype(np.float64),
-        counts,
-        np.where(valid, values, most).min(axis=(1, 2)),
-        np.where(valid, values, least).max(axis=(1, 2)),
-        is_small=_is_small(values),
-        valid=valid,
-    )
+    kept, lows, highs = _masked(values, valid)
+    # What is masked may be NaN, and NaN times 0 is no 0: it is 0 here.
+    found = _moments(kept.astype(np.float64), counts, lows, highs, valid=valid)
     if not is_empty.any():
         return found
     return PatchStatistics(
@@ -230,34 +317,22 @@ def _of_masked_slab(values: NDArray[Any], valid: NDArray[np.bool_]) -> PatchStat
     )
 
 
-def _is_small(values: NDArray[Any]) -> bool:
-    """Whether the sums of the values, and those of their squares, are exact in float64."""
-    pixels = values.shape[1] * values.shape[2]
-    return values.dtype.kind in "iu" and values.dtype.itemsize <= 2 and pixels <= _EXACT_VALUES
-
-
 def _moments(
     numbers: NDArray[np.float64],
     counts: NDArray[np.int64],
     lows: NDArray[Any],
     highs: NDArray[Any],
     *,
-    is_small: bool,
     valid: NDArray[np.bool_] | None = None,
 ) -> PatchStatistics:
     """Mean and squares of ``numbers`` ``(n, row, col)``, which are 0 where masked; they are overwritten."""
     some = counts if valid is None else np.maximum(counts, 1)
-    if is_small:
-        sums = numbers.sum(axis=(1, 2)).astype(np.int64)
-        means, squares = _exact_moments(sums, _squares(numbers).astype(np.int64), some)
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums_of = numbers.sum(axis=(1, 2))
-            means = sums_of / some
-            numbers -= means[:, np.newaxis, np.newaxis]
-            if valid is not None:
-                numbers[~valid] = 0
-            squares = _squares(numbers)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = numbers.sum(axis=(1, 2)) / some
+        numbers -= means[:, np.newaxis, np.newaxis]
+        if valid is not None:
+            numbers *= valid
+        squares = _squares(numbers)
     return PatchStatistics(
         counts=counts,
         lows=lows.astype(np.float64),
@@ -284,6 +359,23 @@ def _exact_moments(
     around = squares - 2 * whole * sums + some * whole * whole
     share = rest / some
     return whole + share, around - share * rest
+
+
+def _masked(values: NDArray[Any], valid: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """A copy of ``values`` ``(n, row, col)`` with 0 where they are masked; least and greatest valid value, ``(n,)``.
+
+    Bits are chosen by other bits: numpy's ``where`` takes ten times as long, as it guesses at every pixel.
+    """
+    whole = np.dtype(f"i{values.dtype.itemsize}")
+    seen = np.negative(valid.view(np.int8).astype(whole))
+    kept = values.view(whole) & seen
+    np.invert(seen, out=seen)
+    least, most = (np.array(limit, values.dtype).view(whole) for limit in _limits(values.dtype))
+    return (
+        kept.view(values.dtype),
+        (kept | (seen & most)).view(values.dtype).min(axis=(1, 2)),
+        (kept | (seen & least)).view(values.dtype).max(axis=(1, 2)),
+    )
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:

@@ -115,7 +115,8 @@ def as_numpy(array: Any) -> NDArray[Any]:
         found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
         return found
     if array.null_count:
-        array = array.fill_null(-1 if pa.types.is_integer(kind) else np.nan)
+        missing = constant(-1 if pa.types.is_integer(kind) else np.nan, kind)
+        array = load_arrow("pyarrow.compute").fill_null(array, missing)
     dtype = np.dtype(_FLOATS.get(str(kind), str(kind)))
     return np.frombuffer(array.buffers()[1] or b"", dtype)[array.offset : array.offset + len(array)]
 

@@ -184,7 +184,8 @@ class PatchTable:
         except pa.ArrowException as error:
             raise UsageError(f"{self.path}: column {name!r} is {values.type}; texts or numbers are wanted") from error
         known = sorted(value for value in texts.unique().to_pylist() if value is not None)
-        found = pc.fill_null(pc.index_in(texts, value_set=arrow_arrays.texts(known), skip_nulls=True), -1)
+        places = pc.index_in(texts, value_set=arrow_arrays.texts(known), skip_nulls=True)
+        found = pc.fill_null(places, arrow_arrays.constant(-1, pa.int32()))
         return arrow_arrays.as_numpy(found.combine_chunks()).astype(np.int64), known
 
     def digests(self) -> NDArray[np.void]:

@@ -12,7 +12,7 @@ import numpy as np
 from geotfr.errors import UsageError
 from geotfr.patches.cut import runs
 from geotfr.patches.rows import ClassCounts, PatchRows
-from geotfr.patches.statistics import PatchStatistics, class_counts, empty_statistics, scratch_memory, statistics_of
+from geotfr.patches.statistics import PatchStatistics, class_counts, empty_statistics, scratch_memory, statistics_of_all
 from geotfr.records.digests import DIGEST_BYTES, payload_digests
 from geotfr.vectors.extra import load_arrow
 
@@ -109,10 +109,11 @@ class RowCollector:
         scratch = getattr(self._memory, "scratch", None)
         if scratch is None:
             scratch = self._memory.scratch = scratch_memory()
-        found: list[tuple[PatchStatistics, ...]] = []
+        found: list[list[PatchStatistics]] = []
         classes: list[tuple[ClassCounts, ...]] = []
         for run in runs(unit.positions, len(strip.columns)):
-            found.append(tuple(_statistics(strip, run, feature, scratch) for feature in self._features.values()))
+            channels = [_channels(strip, run, feature) for feature in self._features.values()]
+            found.append(statistics_of_all(channels, scratch=scratch))
             classes.append(tuple(self._classes(strip, run, self._features[name]) for name in self._class_bands))
         return PatchRows(
             numbers=strip.numbers(unit.positions),
@@ -195,10 +196,11 @@ class RowCollector:
         return ClassCounts(classes=classes, counts=counts)
 
 
-def _statistics(strip: Strip, run: Run, feature: FeatureSpec, scratch: NDArray[np.float64]) -> PatchStatistics:
+def _channels(strip: Strip, run: Run, feature: FeatureSpec) -> list[tuple[NDArray[Any], NDArray[np.bool_] | None]]:
+    """The values of each of the feature's planes, and where they are valid, None for everywhere."""
     channels: list[tuple[NDArray[Any], NDArray[np.bool_] | None]] = []
     for plane in feature.planes:
         if plane is not None:
             mask = strip.plane_valid[plane]
             channels.append((strip.cores(strip.planes[plane], run), None if mask is None else strip.cores(mask, run)))
-    return statistics_of(channels, scratch=scratch)
+    return channels

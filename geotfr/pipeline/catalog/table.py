@@ -241,7 +241,8 @@ class _Gatherer:
             digests=np.empty((len(batch.lengths), DIGEST_BYTES), np.uint8),
             masked=masked,
             statistics={
-                name: statistics_of(zip(channels, valid[name], strict=True)) for name, channels in batch.cores.items()
+                name: statistics_of(list(zip(channels, valid[name], strict=True)))
+                for name, channels in batch.cores.items()
             },
             classes={name: _classes(name, batch.cores[name], valid[name]) for name in self._class_bands},
         )
