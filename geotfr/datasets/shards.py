@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import DamagedError, InputError, MissingInputError
+from geotfr.errors import DamagedError, GeotfrError, InputError, MissingInputError
 from geotfr.records.gather import IndexedFeatures
 from geotfr.storage.index_files import indexed_records
+from geotfr.stores.address import address_scheme
+from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +31,12 @@ __all__ = ["ShardReader", "file_state", "unchanged"]
 def file_state(path: PathLike) -> State:
     """Size and time of the last change: what tells that a file is another one now."""
     try:
+        if address_scheme(os.fspath(path)):
+            # A store's reads are conditional: each is of the object that was opened, or refused.
+            return any_path(path).stat().st_size, 0
         found = os.stat(path)  # noqa: PTH116  # twice as fast, and on the way of every read
+    except GeotfrError:
+        raise
     except FileNotFoundError as error:
         raise MissingInputError(f"{os.fspath(path)}: no such file") from error
     except OSError as error:
@@ -39,6 +46,8 @@ def file_state(path: PathLike) -> State:
 
 def unchanged(path: PathLike, before: State) -> None:
     """Raise DamagedError where the file at ``path`` isn't any more as it was ``before``."""
+    if before[1] == 0 and address_scheme(os.fspath(path)):
+        return
     now = file_state(path)
     if now != before:
         size = f"{now[0]} bytes, {before[0]} before" if now[0] != before[0] else f"the same size, {now[0]} bytes"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
@@ -13,6 +12,7 @@ from geotfr.records.framing import RecordBlocks
 from geotfr.records.gzip import codec
 from geotfr.records.stream import open_stream
 from geotfr.storage import atomic_output
+from geotfr.stores.path import any_path, is_local
 
 if TYPE_CHECKING:
     from geotfr.records.stream import Compression
@@ -109,8 +109,9 @@ def repair(
     >>> result.records, result.fault_count, result.lost_bytes
     (2, 1, 30)
     """
-    source, target = Path(path), Path(output)
-    if target.exists() and source.exists() and target.samefile(source):
+    source, target = any_path(path), any_path(output)
+    is_local_pair = is_local(source) and is_local(target) and target.exists() and source.exists()
+    if source == target or (is_local_pair and target.samefile(source)):
         raise UsageError(f"{target}: a file isn't repaired in place; name another output")
     report = ReadReport()
     with open_stream(os.fspath(path), compression, report) as stream:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geotfr.stores.path import any_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["COCO_HEAD", "is_coco"]
 
@@ -13,7 +18,7 @@ COCO_HEAD = '{"info": {"description": "shapes in the patches of a geotfr set'
 def is_coco(path: str | Path) -> bool:
     """Whether ``path`` is a COCO file of a set."""
     try:
-        with Path(path).open("rb") as file:
+        with any_path(path).open("rb") as file:
             return file.read(len(COCO_HEAD)) == COCO_HEAD.encode()
     except OSError:
         return False

@@ -14,7 +14,7 @@ from typing import Any
 from geotfr.errors import DamagedError
 from geotfr.grid import GeoBox
 from geotfr.mixer.cards import card, grid_sketch, layout_facts, listed
-from geotfr.mixer.strict_json import read_json
+from geotfr.mixer.strict_json import may_be_json, read_json
 
 __all__ = [
     "MANIFEST_FORMAT",
@@ -190,6 +190,8 @@ class Manifest:
 def is_manifest(path: str | Path) -> bool:
     """Whether ``path`` holds a manifest, by its content."""
     try:
+        if not may_be_json(path):
+            return False
         found = read_json(path, what="manifest")
     except (DamagedError, OSError, MemoryError):
         return False

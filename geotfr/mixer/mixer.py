@@ -16,7 +16,7 @@ from geotfr.errors import DamagedError
 from geotfr.grid import Affine6, GeoBox
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.mixer.java_double import java_double
-from geotfr.mixer.strict_json import parse_json, read_json
+from geotfr.mixer.strict_json import may_be_json, parse_json, read_json
 
 if TYPE_CHECKING:
     from geotfr.patches import PatchLayout
@@ -136,6 +136,8 @@ def mixer_from_text(text: str, *, name: str = "mixer") -> Mixer:
 def is_mixer(path: str | Path) -> bool:
     """Whether ``path`` holds a mixer, by its content: users rename mixers."""
     try:
+        if not may_be_json(path):
+            return False
         found = read_json(path, what="mixer")
     except (DamagedError, OSError, MemoryError):
         return False

@@ -6,12 +6,14 @@ numbered.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from geotfr.errors import DamagedError, UsageError
+from geotfr.stores.path import any_path
 
 __all__ = ["Naming", "SetNames", "natural_key", "plain_name", "shard_number", "shard_stem"]
 
@@ -49,9 +51,9 @@ class SetNames:
     compressed_suffix: str
 
     @staticmethod
-    def for_prefix(prefix: str | Path, *, naming: Naming, compressed_suffix: str) -> SetNames:
+    def for_prefix(prefix: str | os.PathLike[str], *, naming: Naming, compressed_suffix: str) -> SetNames:
         """The names of the set with ``prefix``, a folder and what the names begin with."""
-        text = str(prefix)
+        text = os.fspath(prefix)
         if not text or "\0" in text:
             raise UsageError(
                 f"output prefix {text!r} names no file; give a folder and a name, or a folder that ends in /"
@@ -60,10 +62,11 @@ class SetNames:
             text.encode()
         except UnicodeEncodeError as error:
             raise UsageError(f"output prefix {text!r} is not UTF-8, which the manifest is; give another") from error
-        if text.endswith("/") or Path(text).name in ("", "..") or text in (".", ".."):
-            folder, name = Path(text), ""
+        path = any_path(text)
+        if text.endswith("/") or path.name in ("", "..") or text in (".", "..") or path.parent == path:
+            folder, name = path, ""
         else:
-            folder, name = Path(text).parent, Path(text).name
+            folder, name = path.parent, path.name
         return SetNames(folder=folder, name=name, naming=naming, compressed_suffix=compressed_suffix)
 
     @property
@@ -160,7 +163,7 @@ def shard_stem(path: str | Path) -> str:
     >>> shard_stem("out/p-00003.tfrecord.gz"), shard_stem("out/p.tfrecord")
     ('out/p-', 'out/p')
     """
-    path = Path(path)
+    path = any_path(path)
     found = _SHARD_NAME.match(path.name)
     return str(path.with_name(found["stem"])) if found and found["stem"] else str(path.parent / "")
 

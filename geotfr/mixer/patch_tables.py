@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geotfr.errors import InputError
+from geotfr.records.ranges import open_ranges
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["PATCH_TABLE_KEY", "is_patch_table"]
 
@@ -18,13 +23,13 @@ _LARGEST_FOOTER_BYTES = 64 << 20
 def is_patch_table(path: str | Path) -> bool:
     """Whether ``path`` is a Parquet file whose metadata have the key of a patch table."""
     try:
-        with Path(path).open("rb") as file:
-            end = os.fstat(file.fileno()).st_size
-            tail = os.pread(file.fileno(), _TAIL_BYTES, max(end - _TAIL_BYTES, 0))
+        with open_ranges(str(path)) as file:
+            end = file.size
+            tail = file.pread(_TAIL_BYTES, max(end - _TAIL_BYTES, 0))
             size = int.from_bytes(tail[:4], "little")
             if tail[4:] != _MAGIC or not 0 < size <= min(end - _TAIL_BYTES, _LARGEST_FOOTER_BYTES):
                 return False
-            footer = os.pread(file.fileno(), size, end - _TAIL_BYTES - size)
-    except OSError:
+            footer = file.pread(size, end - _TAIL_BYTES - size)
+    except (OSError, InputError):
         return False
     return PATCH_TABLE_KEY.encode() in footer

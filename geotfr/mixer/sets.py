@@ -12,6 +12,7 @@ from geotfr.grid.crs import crs_wkt
 from geotfr.mixer.manifest import Manifest, is_manifest, read_manifest
 from geotfr.mixer.mixer import Mixer, is_mixer, read_mixer
 from geotfr.mixer.names import natural_key, shard_number, shard_stem
+from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
     import os
@@ -82,8 +83,8 @@ def find_predictions(
     DamagedError
         The mixer is none, or the shards' numbers have a gap.
     """
-    where = Path(mixer_or_folder)
-    paths = [Path(shard) for shard in shards]
+    where = any_path(mixer_or_folder)
+    paths = [any_path(shard) for shard in shards]
     mixer_path = grid_file(where) if where.is_dir() else where
     mixer, manifest = _grid_of(mixer_path)
     if where.is_dir() and not paths:
@@ -108,7 +109,7 @@ def find_each(folder: str | os.PathLike[str], *, shard_order: str = "natural") -
     DamagedError
         See :func:`find_predictions`.
     """
-    top = Path(folder)
+    top = any_path(folder)
     if not top.is_dir():
         raise MissingInputError(f"{top}: no such folder; the sets of --each lie in one")
     found: dict[str, PredictionSet] = {}
@@ -146,9 +147,9 @@ def find_beside(
     Beside it a manifest's own list counts, then names that begin with the mixer's own, then the only set of shards
     that there is. Raises as :func:`find_predictions`.
     """
-    where = Path(mixer_or_manifest)
+    where = any_path(mixer_or_manifest)
     mixer, manifest = _grid_of(where)
-    paths = [Path(shard) for shard in shards]
+    paths = [any_path(shard) for shard in shards]
     if not paths:
         folder = where.parent
         stem = _stem_of(where)
@@ -165,7 +166,7 @@ def find_shards(paths: Iterable[str | os.PathLike[str]], *, shard_order: str = "
 
     Raises as :func:`find_predictions`.
     """
-    given = [Path(path) for path in paths]
+    given = [any_path(path) for path in paths]
     if len(given) == 1 and given[0].is_dir():
         given = _only_shards(given[0], None)
     return ordered_shards(given, shard_order=shard_order)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from geotfr.errors import DamagedError, LimitError, MissingInputError
+from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputError
 from geotfr.mixer.store_hint import store_hint
+from geotfr.stores.path import any_path
 
-__all__ = ["parse_json", "read_json"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["may_be_json", "parse_json", "read_json"]
 
 MAX_JSON_BYTES = 64 * 2**20
 _MAX_DEPTH = 32
+_HEAD_BYTES = 512
 
 
 def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
@@ -27,17 +32,29 @@ def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
     DamagedError
         It isn't UTF-8 JSON, or not an object, or holds NaN, a key twice, or is nested deeper than 32 levels.
     """
-    path = Path(path)
+    path = any_path(path)
     try:
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:
             raise LimitError(f"{path}: {size} bytes is too large for a {what}; allowed {MAX_JSON_BYTES}")
         data = path.read_bytes()
+    except GeotfrError:
+        # A store has told what is wrong.
+        raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingInputError(f"{path}: no such file; a {what} is expected there{store_hint(path)}") from error
     except OSError as error:
         raise MissingInputError(f"{path}: the {what} can't be read: {error.strerror}") from error
     return parse_json(data, name=str(path), what=what)
+
+
+def may_be_json(path: str | Path) -> bool:
+    """Whether ``path`` begins as a JSON object does: a look that spares reading shards, which a store sends whole."""
+    path = any_path(path)
+    if path.suffix == ".json":
+        return True
+    with path.open("rb") as file:
+        return file.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"")
 
 
 def parse_json(data: bytes | str, *, name: str, what: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is a web address, and what a file is called without its folder."""
+"""What a file is called without its folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import re
 import urllib.parse
 from pathlib import PurePath, PurePosixPath
 
-__all__ = ["address_scheme", "name_of"]
+from geotfr.stores.address import address_scheme
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+__all__ = ["name_of"]
+
 _BAND = re.compile(r"(.*?)(:[0-9]+)?", re.DOTALL)
-
-
-def address_scheme(text: str) -> str:
-    """The scheme of an address, in small letters; empty for the name of a file.
-
-    >>> address_scheme("HTTPS://example.org/x.tif"), address_scheme("C:/x.tif"), address_scheme("/vsicurl/http://x")
-    ('https', '', '')
-    """
-    found = _SCHEME.match(text)
-    return found[1].lower() if found else ""
 
 
 def name_of(path: str) -> str:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from geotfr.mixer import is_manifest, is_mixer
 from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
-from geotfr.storage import OutputSet
+from geotfr.storage.outputs import open_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from geotfr.mixer import SetNames
-    from geotfr.storage import AtomicFile
+    from geotfr.storage import AtomicFile, OutputSet
 
 __all__ = ["belongs_to", "set_at", "text_file"]
 
@@ -37,8 +37,8 @@ def belongs_to(names: SetNames) -> Callable[[str], bool]:
 def set_at(
     names: SetNames, *, overwrite: bool, resume: bool = False, part: str = "", shares_set: bool = False
 ) -> OutputSet:
-    """The output set that has these names, locked; see :class:`geotfr.storage.OutputSet`."""
-    return OutputSet(
+    """The output set that has these names, locked; see :func:`geotfr.storage.outputs.open_outputs`."""
+    return open_outputs(
         names.folder,
         name=names.name,
         belongs=belongs_to(names),

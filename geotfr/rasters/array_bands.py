@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from geotfr.errors import MissingInputError, UsageError
-from geotfr.options.addresses import address_scheme
 from geotfr.rasters.bands import SourceSpec, parse_source
+from geotfr.stores.address import address_scheme
 
 __all__ = ["ArrayBandSpec", "parse_array_band"]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from geotfr.errors import InputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
-from geotfr.options.addresses import address_scheme
 from geotfr.rasters.array_bands import parse_array_band
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
 from geotfr.rasters.describe import IDENTITY, SourceFile, describe_bands, describe_file, describe_memory
@@ -17,6 +16,7 @@ from geotfr.rasters.masks import nodata_in
 from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
 from geotfr.rasters.remote import ask
 from geotfr.rasters.safe_open import safe_open
+from geotfr.stores.address import address_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

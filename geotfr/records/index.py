@@ -33,10 +33,14 @@ from geotfr.records.faults import ReadReport
 from geotfr.records.framing import RecordBlocks
 from geotfr.records.inflate import InflateError
 from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_header
+from geotfr.records.ranges import LocalFile, open_ranges
 from geotfr.records.stream import open_stream
+from geotfr.stores.path import StorePath, any_path
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from geotfr.records.ranges import RangeFile
 
     PathLike = str | os.PathLike[str]
 
@@ -84,17 +88,17 @@ class RecordIndex:
 
 def idx_path(path: PathLike) -> Path:
     """``FILE.idx``."""
-    return Path(f"{os.fspath(path)}.idx")
+    return any_path(f"{os.fspath(path)}.idx")
 
 
 def members_path(path: PathLike) -> Path:
     """``FILE.members``."""
-    return Path(f"{os.fspath(path)}.members")
+    return any_path(f"{os.fspath(path)}.members")
 
 
 def seek_points_path(path: PathLike) -> Path:
     """``FILE.gzidx``."""
-    return Path(f"{os.fspath(path)}.gzidx")
+    return any_path(f"{os.fspath(path)}.gzidx")
 
 
 def scan_index(path: PathLike) -> RecordIndex:
@@ -134,11 +138,10 @@ def hop_index(path: PathLike) -> RecordIndex:
     name = os.fspath(path)
     sizes: list[int] = []
     place = 0
-    descriptor = _open_descriptor(name)
-    try:
-        end = os.fstat(descriptor).st_size
+    with open_ranges(name) as file:
+        end = file.size
         while place < end:
-            header = os.pread(descriptor, HEADER_BYTES, place)
+            header = file.pread(HEADER_BYTES, place)
             length = int.from_bytes(header[:8], "little")
             if len(header) < HEADER_BYTES or header != frame_header(length) or place + length + FRAME_BYTES > end:
                 raise RecordError(
@@ -147,8 +150,6 @@ def hop_index(path: PathLike) -> RecordIndex:
                 )
             sizes.append(length + FRAME_BYTES)
             place += sizes[-1]
-    finally:
-        os.close(descriptor)
     lengths = np.array(sizes, np.int64)
     return RecordIndex(np.cumsum(lengths) - lengths, lengths, None)
 
@@ -348,12 +349,21 @@ class _Bytes(ABC):
     def close(self) -> None: ...
 
 
-class _PlainBytes(_Bytes):
-    def __init__(self, path: str) -> None:
-        self._descriptor = _open_descriptor(path)
+class _StoredBytes(_Bytes):
+    def __init__(self, file: RangeFile) -> None:
+        self._file = file
 
     def read(self, offset: int, length: int) -> bytes:
-        return os.pread(self._descriptor, length, offset)
+        return self._file.pread(length, offset)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _PlainBytes(_StoredBytes):
+    def __init__(self, file: LocalFile) -> None:
+        super().__init__(file)
+        self._descriptor = file.descriptor
 
     def read_into(self, offset: int, view: memoryview) -> int:
         if not hasattr(os, "preadv"):
@@ -371,16 +381,13 @@ class _PlainBytes(_Bytes):
         """Fill ``views`` from ``offset``; how many bytes there were."""
         return os.preadv(self._descriptor, [view.data for view in views], offset)
 
-    def close(self) -> None:
-        os.close(self._descriptor)
-
 
 class _MemberBytes(_Bytes):
     """Inflates whole members, and keeps the last one."""
 
     def __init__(self, path: str, members: NDArray[np.int64]) -> None:
         self._path = path
-        self._descriptor = _open_descriptor(path)
+        self._file = open_ranges(path)
         self._places = members[:, 0].tolist()
         self._starts = members[:, 1].tolist()
         self._kept: tuple[int, bytes] = (-1, b"")
@@ -401,7 +408,7 @@ class _MemberBytes(_Bytes):
         if kept == number:
             return data
         place = self._places[number]
-        packed = os.pread(self._descriptor, self._places[number + 1] - place, place)
+        packed = self._file.pread(self._places[number + 1] - place, place)
         size = self._starts[number + 1] - self._starts[number]
         try:
             data = isal_zlib.decompressobj(zlib.MAX_WBITS + 16).decompress(packed, size + 1)
@@ -414,7 +421,7 @@ class _MemberBytes(_Bytes):
         return data
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._file.close()
 
 
 class _SoughtBytes(_Bytes):
@@ -442,17 +449,9 @@ class _SoughtBytes(_Bytes):
 
 def _open(path: str, index: RecordIndex, points: Path) -> _Bytes:
     if index.members is None:
-        return _PlainBytes(path)
+        file = open_ranges(path)
+        return _PlainBytes(file) if isinstance(file, LocalFile) else _StoredBytes(file)
     return _SoughtBytes(path, points) if index.needs_seek_points else _MemberBytes(path, index.members)
-
-
-def _open_descriptor(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except FileNotFoundError as error:
-        raise MissingInputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: can't be opened: {error.strerror}") from error
 
 
 def _indexed_gzip(path: str, *, index_file: str | None) -> Any:
@@ -464,6 +463,11 @@ def _indexed_gzip(path: str, *, index_file: str | None) -> Any:
             " the file again with geotfr's members"
         ) from error
     try:
+        place = any_path(path)
+        if isinstance(place, StorePath):
+            return library.IndexedGzipFile(
+                fileobj=place.open("rb"), spacing=SEEK_SPACING_BYTES, index_file=index_file, drop_handles=False
+            )
         return library.IndexedGzipFile(path, spacing=SEEK_SPACING_BYTES, index_file=index_file, drop_handles=False)
     except Exception as error:
         # Its own errors share no class.

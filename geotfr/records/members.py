@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from geotfr.errors import InputError
 from geotfr.records.gzip import MEMBER_HEAD, MEMBER_SUBFIELD
+from geotfr.records.ranges import open_ranges
 from geotfr.records.stream import open_stream
 
 if TYPE_CHECKING:
@@ -34,26 +34,26 @@ def gzip_members(path: str | os.PathLike[str]) -> NDArray[np.int64]:
         It is damaged, or no gzip file.
     """
     try:
-        found = _skipped(Path(path))
+        found = _skipped(os.fspath(path))
     except OSError as error:
         raise InputError(f"{os.fspath(path)}: can't be read: {error.strerror}") from error
     return _read(path) if found is None else found
 
 
-def _skipped(path: Path) -> NDArray[np.int64] | None:
+def _skipped(path: str) -> NDArray[np.int64] | None:
     places = [(0, 0)]
-    with path.open("rb") as file:
-        end = os.fstat(file.fileno()).st_size
+    with open_ranges(path) as file:
+        end = file.size
         place = made = 0
         while place < end:
-            head = os.pread(file.fileno(), MEMBER_HEAD.size, place)
+            head = file.pread(MEMBER_HEAD.size, place)
             if len(head) < MEMBER_HEAD.size:
                 return None
             _, _, _, _, subfield, _, size = MEMBER_HEAD.unpack(head)
             if subfield != MEMBER_SUBFIELD or size <= MEMBER_HEAD.size or place + size > end:
                 return None
             place += size
-            made += int.from_bytes(os.pread(file.fileno(), _SIZE_BYTES, place - _SIZE_BYTES), "little")
+            made += int.from_bytes(file.pread(_SIZE_BYTES, place - _SIZE_BYTES), "little")
             places.append((place, made))
     return np.array(places, np.int64)
 

@@ -10,14 +10,14 @@ import codecs
 import io
 import os
 import stat
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from geotfr.errors import InputError, MissingInputError, RecordError, UsageError
 from geotfr.records.bytestream import ByteStream, Compression, PlainStream
 from geotfr.records.crc import masked_crc32c
 from geotfr.records.inflate import CHUNK_BYTES, GZIP_MAGIC, GzipStream, ZlibStream
 from geotfr.records.layout import HEADER_BYTES
+from geotfr.stores.path import StorePath, any_path
 
 if TYPE_CHECKING:
     from geotfr.records.faults import ReadReport
@@ -73,15 +73,19 @@ def open_stream(path: str, compression: Compression = "auto", report: ReadReport
         file.close()
         raise
     if found == "none":
-        return PlainStream(path, file, file_bytes)
+        return PlainStream(path, cast("BinaryIO", file), file_bytes)
     buffered: BinaryIO = io.BufferedReader(file, CHUNK_BYTES)
     return (GzipStream if found == "gzip" else ZlibStream)(path, buffered, file_bytes)
 
 
-def _open_file(path: str) -> tuple[io.FileIO, int]:
+def _open_file(path: str) -> tuple[io.RawIOBase, int]:
+    place = any_path(path)
+    if isinstance(place, StorePath):
+        stored = place.raw()
+        return stored, stored.size
     try:
         # Asked first: opening a pipe would wait for its other end.
-        if not stat.S_ISREG(Path(path).stat().st_mode):
+        if not stat.S_ISREG(place.stat().st_mode):
             raise InputError(f"{path}: not a regular file; give a TFRecord file")
         file = io.FileIO(path)
     except FileNotFoundError as error:
@@ -91,7 +95,7 @@ def _open_file(path: str) -> tuple[io.FileIO, int]:
     return file, os.fstat(file.fileno()).st_size
 
 
-def _first_bytes(file: io.FileIO, path: str) -> bytes:
+def _first_bytes(file: io.RawIOBase, path: str) -> bytes:
     try:
         return file.read(512) or b""
     except OSError as error:

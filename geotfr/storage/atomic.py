@@ -20,13 +20,24 @@ from geotfr.records.crc import crc32c
 from geotfr.storage.digest import crc_of_descriptor
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
+from geotfr.storage.remote.staging import check_store_output, sent_file
+from geotfr.stores.path import StorePath, any_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "atomic_output", "atomic_path", "check_output", "is_whole", "sync_folder", "temporary_path"]
+__all__ = [
+    "AtomicFile",
+    "atomic_output",
+    "atomic_path",
+    "check_folder",
+    "check_output",
+    "is_whole",
+    "sync_folder",
+    "temporary_path",
+]
 
 _MAX_NAME_BYTES = 255
 _O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -42,11 +53,12 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     OutputError
         The folder is missing or not writable, the name is too long, or ``path`` is a folder.
     """
+    if isinstance(path, StorePath):
+        check_store_output(path, overwrite=overwrite)
+        return
     folder = path.parent
     try:
-        if not folder.is_dir():
-            hint = store_hint(path, is_output=True) or "; make it first"
-            raise OutputError(f"{path}: the folder {folder} is missing{hint}")
+        _check_folder(folder, path)
         if len(os.fsencode(path.name)) > _MAX_NAME_BYTES:
             raise OutputError(
                 f"{path}: the name has {len(os.fsencode(path.name))} bytes; file systems allow {_MAX_NAME_BYTES}"
@@ -61,6 +73,28 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise
     except OSError as error:
         raise output_error(path, error) from error
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse, before any work, a folder for outputs that is missing or not writable.
+
+    Raises OutputError.
+    """
+    try:
+        _check_folder(folder, folder)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise OutputError(f"{folder}: the folder is not writable for this user")
+    except OutputError:
+        raise
+    except OSError as error:
+        raise output_error(folder, error) from error
+
+
+def _check_folder(folder: Path, told: Path) -> None:
+    if not folder.is_dir():
+        hint = store_hint(told) or "; make it first"
+        where = "the folder" if told == folder else f"the folder {folder}"
+        raise OutputError(f"{told}: {where} is missing{hint}")
 
 
 def temporary_path(output: Path) -> Path:
@@ -219,7 +253,11 @@ def atomic_output(path: str | os.PathLike[str], *, overwrite: bool = False) -> I
     OutputError
         The folder is missing, or a write, the sync, the close or the rename fails.
     """
-    path = Path(path)
+    path = any_path(path)
+    if isinstance(path, StorePath):
+        with sent_file(path, overwrite=overwrite) as local, atomic_output(local) as file:
+            yield file
+        return
     check_output(path, overwrite=overwrite)
     with OutputLock(path):
         file = AtomicFile(path)
@@ -239,7 +277,11 @@ def atomic_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> Ite
     The block closes the file. Side files that GDAL makes beside the temporary name are removed.
     Raises as :func:`atomic_output`.
     """
-    path = Path(path)
+    path = any_path(path)
+    if isinstance(path, StorePath):
+        with sent_file(path, overwrite=overwrite) as local, atomic_path(local) as temporary:
+            yield temporary
+        return
     check_output(path, overwrite=overwrite)
     with OutputLock(path):
         temporary = temporary_path(path)

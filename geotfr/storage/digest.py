@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from geotfr.records.crc import crc32c
+from geotfr.stores.path import StorePath, any_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,13 @@ def file_crc32c(path: Path | str) -> int:
     OSError
         The file can't be read.
     """
+    place = any_path(path)
+    if isinstance(place, StorePath):
+        crc = 0
+        with place.raw() as file:
+            while chunk := file.read(_READ_BYTES):
+                crc = crc32c(chunk, crc)
+        return crc
     descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC)
     try:
         return crc_of_descriptor(descriptor)

@@ -16,7 +16,8 @@ from geotfr.records.crc import masked_crc32c
 from geotfr.records.encode import encode_example, encode_sequence_example
 from geotfr.records.gzip import codec
 from geotfr.records.layout import FRAME_BYTES, frame_header
-from geotfr.storage.output_set import OutputSet
+from geotfr.storage.outputs import open_outputs
+from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
     import os
@@ -110,7 +111,7 @@ def write_examples(
     ['train-00000.tfrecord', 'train-00001.tfrecord']
     """
     return _write(
-        Path(path),
+        any_path(path),
         _encoded(records, lambda record: encode_example(record, kinds=kinds)),
         pack=_packer(compression, compressor),
         limits=_Limits.checked(max_shard_bytes, records_per_shard),
@@ -141,7 +142,7 @@ def write_sequence_examples(
     1
     """
     return _write(
-        Path(path),
+        any_path(path),
         _encoded(records, lambda record: encode_sequence_example(*record, kinds=kinds)),
         pack=_packer(compression, compressor),
         limits=_Limits.checked(max_shard_bytes, records_per_shard),
@@ -264,7 +265,7 @@ def _write(
     def belongs(name: str) -> bool:
         return shard_name.fullmatch(name) is not None if limits.is_sharded else name == path.name
 
-    with OutputSet(path.parent, name=path.name, belongs=belongs, overwrite=overwrite) as files:
+    with open_outputs(path.parent, name=path.name, belongs=belongs, overwrite=overwrite) as files:
         shards = [_Shard(files.create(), pack())]
         for payload in payloads:
             shard = shards[-1]

@@ -20,6 +20,7 @@ from geotfr.records.index import (
     seek_points_path,
 )
 from geotfr.storage.atomic import atomic_output, check_output
+from geotfr.stores.path import StorePath, any_path, is_local
 
 if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
@@ -95,7 +96,7 @@ def indexed_records(path: PathLike, *, folder: PathLike | None = None) -> Indexe
         As :func:`geotfr.records.index.scan_index`; a stale index beside the file.
     """
     name = os.fspath(path)
-    bases = [_base_in(Path(folder), name)] if folder is not None else [Path(name), _base_in(cache_folder(), name)]
+    bases = [_base_in(Path(folder), name)] if folder is not None else [any_path(name), _base_in(cache_folder(), name)]
     for base in bases:
         if idx_path(base).exists():
             return _records(name, read_index(name, base=base), base)
@@ -103,7 +104,7 @@ def indexed_records(path: PathLike, *, folder: PathLike | None = None) -> Indexe
     refusal: OSError | None = None
     for base in bases:
         try:
-            if base != Path(name):
+            if is_local(base) and base != Path(name):
                 base.parent.mkdir(parents=True, exist_ok=True)
             _write(name, index, base, overwrite=True)
         except OSError as error:
@@ -128,11 +129,16 @@ def _records(path: str, index: RecordIndex, base: Path) -> IndexedRecords:
 
 def _base_in(folder: Path, path: str) -> Path:
     """A name for the index of one state of one file."""
-    real = Path(path).resolve()
-    try:
-        found = real.stat()
-    except OSError as error:
-        raise MissingInputError(f"{path}: no such file") from error
-    state = f"{real}\0{found.st_size}\0{found.st_mtime_ns}".encode(errors="surrogateescape")
-    digest = hashlib.blake2b(state, digest_size=12).hexdigest()
+    real = any_path(path).resolve()
+    if isinstance(real, StorePath):
+        stored = real.found()
+        state = f"{real}\0{stored.size}\0{stored.etag or stored.change}"
+    else:
+        try:
+            found = real.stat()
+        except OSError as error:
+            raise MissingInputError(f"{path}: no such file") from error
+        state = f"{real}\0{found.st_size}\0{found.st_mtime_ns}"
+    state_bytes = state.encode(errors="surrogateescape")
+    digest = hashlib.blake2b(state_bytes, digest_size=12).hexdigest()
     return folder / digest

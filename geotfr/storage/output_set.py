@@ -21,16 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from geotfr.errors import OutputError, OutputExistsError, UsageError
-from geotfr.storage.atomic import AtomicFile, check_output, is_whole, sync_folder
+from geotfr.storage.atomic import AtomicFile, check_folder, check_output, is_whole, sync_folder
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
+from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["OutputSet", "differences", "set_output"]
+__all__ = ["OutputSet", "check_stageable", "differences", "set_output"]
 
 
 class OutputSet:
@@ -75,6 +76,7 @@ class OutputSet:
         part: str = "",
         shares_set: bool = False,
     ) -> None:
+        check_stageable(folder)
         self.folder = folder
         self._belongs = belongs
         self._overwrite = overwrite
@@ -92,7 +94,7 @@ class OutputSet:
                 raise output_error(folder, error) from error
             self._made_folder = True
         self._output = set_output(folder, name)
-        check_output(folder / "x", overwrite=True)
+        check_folder(folder)
         self._stem = staging_stem(self._output, part)
         self._journal = Journal(folder / f"{self._stem}-journal")
         self._is_staged = False
@@ -313,6 +315,18 @@ class OutputSet:
             sync_folder(self.folder)
         except OSError as error:
             raise output_error(self.folder, error) from error
+
+
+def check_stageable(folder: Path) -> None:
+    """Refuse a folder in which no files can wait for others: one of a store.
+
+    Raises OutputError.
+    """
+    if not is_local(folder):
+        raise OutputError(
+            f"{folder}: parts of a set, and processes that share the work, stage files in a folder; give one as output,"
+            " and send the set with 'geotfr push'"
+        )
 
 
 def set_output(folder: Path, name: str) -> Path:

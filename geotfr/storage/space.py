@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from geotfr.errors import OutputError
 from geotfr.storage.output_error import output_error
+from geotfr.storage.remote.staging import scratch_parent
+from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,8 @@ def check_space(folder: Path, needed_bytes: int, *, what: str, advice: str = "gi
     OutputError
         Fewer than ``needed_bytes`` are free there.
     """
+    if not is_local(folder):
+        folder, advice = scratch_parent(), "set TMPDIR to another folder: what goes to a store is made there first"
     free = free_bytes(folder)
     if free < needed_bytes:
         raise OutputError(

@@ -16,6 +16,7 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import DamagedError, InputError, MissingInputError, OutputError, UsageError
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
+from geotfr.stores.path import any_path, is_local
 from geotfr.vectors import arrow_arrays
 from geotfr.vectors.extra import load_arrow
 from geotfr.vectors.geoparquet import Writable, geo_metadata
@@ -219,12 +220,12 @@ def read_patch_table(path: str | Path) -> PatchTable:
     DamagedError
         It is of a newer format, or its metadata are damaged.
     """
-    path = Path(path)
+    path = any_path(path)
     pa, pq = load_arrow(), load_arrow("pyarrow.parquet")
     if not path.is_file():
         raise MissingInputError(f"{path}: no such file; 'geotfr table' makes a patch table")
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path if is_local(path) else path.open("rb"))
         text = (file.schema_arrow.metadata or {}).get(PATCH_TABLE_KEY.encode())
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: no Parquet file: {' '.join(str(error).split())}") from error

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROWS = (
     ("errors", "_version"),
     ("extras",),
+    ("stores",),
     ("grid",),
     ("patches", "records"),
     ("mixer",),
@@ -31,7 +32,7 @@ ONLY_IN = {
     "pyogrio": "vectors",
     "pyarrow": "vectors",
     "matplotlib": "preview",
-    "obstore": "storage",
+    "obstore": "stores",
 }
 # Sub-rooms that keep apart: modules here import nothing of there, but for those that may.
 APART = (

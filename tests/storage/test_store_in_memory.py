@@ -22,7 +22,7 @@ import geotfr
 from geotfr.errors import InputError, LockedError, MissingInputError, OutputError, UsageError
 from geotfr.storage.remote import Store, StoreAddress, StoreLock, lock
 from geotfr.storage.remote.digest import digest_of
-from geotfr.storage.remote.store_error import store_error
+from geotfr.stores.store_error import store_error
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from geotfr.pipeline.set_files import belongs_to, text_file
 from geotfr.records.gzip import codec
 from geotfr.records.members import gzip_members
 from geotfr.records.places import ShardContent, record_places
-from geotfr.storage import OutputSet
+from geotfr.storage.outputs import open_outputs
 from geotfr.vectors.patch_table import rewrite_patch_table
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from geotfr.records.gzip import ShardCodec
-    from geotfr.storage import AtomicFile
+    from geotfr.storage import AtomicFile, OutputSet
     from geotfr.vectors.patch_table import PatchTable
 
 __all__ = ["write_split_shards"]
@@ -59,7 +59,7 @@ def write_split_shards(
         writers = []
         for name in names:
             set_names = SetNames.for_prefix(f"{prefix}-{name}", naming="drive", compressed_suffix=coding.suffix)
-            outputs = OutputSet(
+            outputs = open_outputs(
                 set_names.folder, name=set_names.name, belongs=belongs_to(set_names), overwrite=overwrite
             )
             writers.append(_Writer(set_names, stack.enter_context(outputs), coding, max_shard_bytes))

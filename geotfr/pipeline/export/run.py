@@ -307,7 +307,8 @@ def export_image(
         Which patches are written: see :class:`geotfr.options.choice.ChoiceOptions`. No mixer is written unless every
         patch is.
     allow_network
-        Fetch sources and masks that are ``https://`` or ``http://`` addresses; without it no network is used.
+        Read sources and masks at ``https://``, ``http://``, ``s3://``, ``gs://`` and ``az://`` addresses; else none is
+        fetched.
 
     Raises
     ------

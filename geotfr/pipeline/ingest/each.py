@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from geotfr.errors import OutputError
@@ -11,6 +10,7 @@ from geotfr.mixer.sets import find_each
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.pipeline.ingest.run import ingest_set, plan_set
 from geotfr.storage.atomic import check_output
+from geotfr.stores.path import any_path, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,9 +40,11 @@ def ingest_each(
     checked = IngestOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     found = find_each(folder, shard_order=checked.shard_order)
-    target = Path(output)
+    target = any_path(output)
     try:
-        target.mkdir(exist_ok=True)
+        # A store has no folders.
+        if is_local(target):
+            target.mkdir(exist_ok=True)
     except OSError as error:
         raise OutputError(f"{target}: the folder for the rasters can't be made: {error.strerror}") from error
     paths = {name: target / f"{name}.tif" for name in found}

@@ -24,6 +24,8 @@ from geotfr.pipeline.ingest.result import IngestResult
 from geotfr.pipeline.ingest.run import ingest_set
 from geotfr.storage.atomic import check_output
 from geotfr.storage.lock import OutputLock
+from geotfr.storage.outputs import local_output
+from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,38 +60,40 @@ def ingest_mosaic(
     started = time.perf_counter()
     checked = IngestOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
-    target = Path(output)
+    target = any_path(output)
     check_output(target, overwrite=overwrite)
     found = find_each(folder, shard_order=checked.shard_order)
     # The parts are read once more: what makes the final file is left for it.
     plain = replace(checked, format="gtiff", compress="zstd", pyramiding=(), statistics=False, creation_options=())
-    # A lock of their own: who locks the raster removes what killed runs left beside it.
-    locked = target.with_name(f"{target.name} parts")
-    with OutputLock(locked), folder_beside(target, locked=locked) as stage:
-        parts = []
-        for number, each in enumerate(found.values()):
-            parts.append(
-                ingest_set(
-                    each,
-                    stage / f"part-{number}.tif",
-                    plain,
-                    preview=None,
-                    overwrite=False,
-                    threads=threads,
-                    progress=progress,
-                    verify=verify,
+    with local_output(target, overwrite=overwrite) as path:
+        # A lock of their own: who locks the raster removes what killed runs left beside it.
+        locked = path.with_name(f"{path.name} parts")
+        with OutputLock(locked), folder_beside(path, locked=locked) as stage:
+            parts = []
+            for number, each in enumerate(found.values()):
+                parts.append(
+                    ingest_set(
+                        each,
+                        stage / f"part-{number}.tif",
+                        plain,
+                        preview=None,
+                        overwrite=False,
+                        threads=threads,
+                        progress=progress,
+                        verify=verify,
+                    )
                 )
+            names = list(found)
+            corners = _corners(names, parts)
+            whole = _merged(target, parts, corners)
+            _check_alike(names, parts)
+            warning = _write(
+                path, parts, corners, whole.geobox, checked, overwrite=overwrite, threads=threads, verify=verify
             )
-        names = list(found)
-        corners = _corners(names, parts)
-        whole = _merged(target, parts, corners)
-        _check_alike(names, parts)
-        warning = _write(
-            target, parts, corners, whole.geobox, checked, overwrite=overwrite, threads=threads, verify=verify
-        )
+        size_bytes = path.stat().st_size
     if warning:
         whole = replace(whole, warnings=(warning, *whole.warnings))
-    return replace(whole, size_bytes=target.stat().st_size, seconds=time.perf_counter() - started)
+    return replace(whole, size_bytes=size_bytes, seconds=time.perf_counter() - started)
 
 
 def _corners(names: Sequence[str], parts: Sequence[IngestResult]) -> list[Window]:

@@ -17,6 +17,8 @@ from geotfr.pipeline.ingest.predictions import Predictions
 from geotfr.pipeline.ingest.result import IngestResult
 from geotfr.pipeline.ingest.source_mask import open_source_mask
 from geotfr.storage.atomic import check_output
+from geotfr.storage.outputs import local_output
+from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -152,7 +154,7 @@ def ingest_predictions(
         raise UsageError("output is missing; give the path of the GeoTIFF to write")
     checked = IngestOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
-    target = Path(output)
+    target = any_path(output)
     check_output(target, overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     found = _found(mixer, given, checked, grid=grid, patch_dimensions=patch_dimensions, edge=edge)
@@ -160,7 +162,7 @@ def ingest_predictions(
         found,
         target,
         checked,
-        preview=None if preview is None else Path(preview),
+        preview=None if preview is None else any_path(preview),
         overwrite=overwrite,
         threads=threads,
         progress=progress,
@@ -207,10 +209,12 @@ def ingest_set(
         check_output(path, overwrite=overwrite)
         if any(path.resolve() == other.resolve() for other in (*found.shards, found.mixer_path)):
             raise UsageError(f"{path}: the output is one of the inputs; give another path")
-    predictions, run = _prepared(found, options, threads)
-    run.write(target, overwrite=overwrite, progress=progress, verify=verify)
-    if preview is not None:
-        write_preview(target, preview, overwrite=overwrite)
+    with local_output(target, overwrite=overwrite) as path:
+        predictions, run = _prepared(found, options, threads)
+        run.write(path, overwrite=overwrite, progress=progress, verify=verify)
+        if preview is not None:
+            write_preview(path, preview, overwrite=overwrite)
+        size_bytes = path.stat().st_size
     return IngestResult(
         output=target,
         geobox=run.output.geobox,
@@ -222,7 +226,7 @@ def ingest_set(
         patches_lost=predictions.lost,
         values_clamped=run.clamped,
         shards=found.shards,
-        size_bytes=target.stat().st_size,
+        size_bytes=size_bytes,
         seconds=time.perf_counter() - started,
         notes=tuple(run.notes()),
         warnings=tuple(run.warnings()),

@@ -10,6 +10,7 @@ from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, SourceMask, open_s
 from geotfr.pipeline.predict.raster_inputs import RasterInputs
 from geotfr.pipeline.predict.result import Written
 from geotfr.storage.atomic import check_output
+from geotfr.storage.outputs import local_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,14 +85,16 @@ class RasterDestination:
             can_scan=False,
             what="predict",
         )
-        run.write(self._target, overwrite=self._overwrite, progress=progress)
-        if self._preview is not None:
-            write_preview(self._target, self._preview, overwrite=self._overwrite)
+        with local_output(self._target, overwrite=self._overwrite) as path:
+            run.write(path, overwrite=self._overwrite, progress=progress)
+            if self._preview is not None:
+                write_preview(path, self._preview, overwrite=self._overwrite)
+            size_bytes = path.stat().st_size
         pixel = run.output.pixel
         return Written(
             bands=run.output.names,
             dtypes=(pixel.dtype.name,) * len(run.output.names),
-            size_bytes=self._target.stat().st_size,
+            size_bytes=size_bytes,
             raster=self._target,
             nodata=pixel.nodata,
             values_clamped=run.clamped,

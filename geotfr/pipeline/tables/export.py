@@ -18,7 +18,7 @@ from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec, ee_bytes_promised
-from geotfr.storage import OutputSet
+from geotfr.storage.outputs import open_outputs
 from geotfr.vectors.encode import encode_rows
 from geotfr.vectors.features import ColumnTally
 from geotfr.vectors.manifest import TableManifest
@@ -178,7 +178,7 @@ def write_table_records(
     coding = codec(options.compressor, is_table=True)
     names = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix=coding.suffix)
     threads = resolve_workers(options.workers, os.cpu_count() or 1)
-    outputs = OutputSet(
+    outputs = open_outputs(
         names.folder, name=names.name, belongs=names.is_of_set, overwrite=options.overwrite, make_folder=not names.name
     )
     table = plan.table

@@ -14,6 +14,7 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.faults import ReadReport
 from geotfr.storage.atomic import atomic_output, atomic_path
+from geotfr.stores.path import any_path
 from geotfr.vectors.join import joined_by_key, joined_by_order
 from geotfr.vectors.manifest import find_table_manifest
 from geotfr.vectors.records import GeometryRequest, record_table
@@ -159,13 +160,13 @@ def ingest_table(
     """
     started = time.perf_counter()
     paths = _paths(records)
-    target = None if output is None else Path(output)
+    target = None if output is None else any_path(output)
     if key is not None and join is None:
         raise UsageError("--key: names a column of the table to join; give it with --join")
     report = ReadReport()
     table = record_table(
         paths,
-        find_table_manifest(Path(paths[0])) if len(paths) == 1 else None,
+        find_table_manifest(any_path(paths[0])) if len(paths) == 1 else None,
         GeometryRequest(x=x, y=y, column=geometry_column, crs=crs),
         date_format=date_format,
         keeps_coordinates=target is not None and target.suffix.lower() == ".csv",

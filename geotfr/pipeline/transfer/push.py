@@ -6,23 +6,14 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from geotfr.errors import DamagedError, InputError, OutputExistsError
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.pipeline.transfer.local_set import files_of_set, may_belong, order_of, set_names
 from geotfr.storage.output_set import set_output
 from geotfr.storage.remote import Store, StoreAddress, StoreLock
-from geotfr.storage.remote.digest import digest_of, part_bytes
+from geotfr.storage.remote.sending import Sending
 from geotfr.storage.remote.store import RETRY_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from geotfr.mixer import ShardInfo
-    from geotfr.storage.remote.digest import ContentDigest
-    from geotfr.storage.remote.store import StoredObject
 
 __all__ = ["PushResult", "push_set"]
 
@@ -134,86 +125,22 @@ def push_set(
             lock = stack.enter_context(StoreLock(store, set_output(names.folder, names.name)))
         belongs = may_belong(names)
         there = {name: found for name, found in store.list(is_writing=True).items() if belongs(name)}
-        push = _Push(store, files, listed, there)
+        push = Sending(
+            store,
+            {path.name: path for path in files},
+            listed={name: (shard.bytes, shard.crc32c) for name, shard in listed.items()},
+            there=there,
+            tellers=[name for name in order_of(there) if name.endswith(".json")],
+        )
         push.check_differing(overwrite=overwrite)
         if lock is not None:
             push.run(lock)
     return PushResult(
         folder=store.address.folder,
-        uploaded=tuple(path.name for path in push.new),
-        kept=tuple(path.name for path in push.kept),
+        uploaded=tuple(push.new),
+        kept=tuple(push.kept),
         removed=tuple(push.surplus),
-        uploaded_bytes=sum(path.stat().st_size for path in push.new),
+        uploaded_bytes=push.new_bytes,
         is_dry_run=dry_run,
         seconds=time.perf_counter() - started,
     )
-
-
-class _Push:
-    """One push: which files the store lacks, has, or has otherwise."""
-
-    def __init__(
-        self, store: Store, files: list[Path], listed: dict[str, ShardInfo], there: dict[str, StoredObject]
-    ) -> None:
-        self._store = store
-        self._listed = listed
-        self._there = there
-        self._digests: dict[str, ContentDigest] = {}
-        same = {path.name for path in files if path.name in there and self._is_there(path)}
-        self.surplus = sorted(there.keys() - {path.name for path in files})
-        self._differing = [*(path.name for path in files if path.name in there.keys() - same), *self.surplus]
-        # What could make a mixture of two sets look whole goes first, and is sent anew.
-        self._tellers = [name for name in order_of(there) if name.endswith(".json")] if self._differing else []
-        self.kept = [path for path in files if path.name in same and path.name not in self._tellers]
-        self.new = [path for path in files if path not in self.kept]
-
-    def check_differing(self, *, overwrite: bool) -> None:
-        """Refuse to replace or remove objects without being told to."""
-        if self._differing and not overwrite:
-            more = f" and {len(self._differing) - 1} more" if len(self._differing) > 1 else ""
-            raise OutputExistsError(
-                f"{self._store.address.object(self._differing[0])}{more}: there with other bytes than this set's, or"
-                " not of it; --overwrite (overwrite=True) replaces the set"
-            )
-
-    def run(self, lock: StoreLock) -> None:
-        """Remove what tells of an older set, the manifest first, and send what is new."""
-        for name in reversed(self._tellers):
-            self._store.remove(name)
-        for position, path in enumerate(self.new):
-            is_last = position == len(self.new) - 1
-            lock.renew(at_once=is_last)
-            if is_last:
-                self._remove_surplus()
-            self._store.upload(path, path.name, digest=self._digest(path))
-        if not self.new:
-            self._remove_surplus()
-
-    def _remove_surplus(self) -> None:
-        for name in self.surplus:
-            self._store.remove(name)
-
-    def _is_there(self, path: Path) -> bool:
-        found = self._there[path.name]
-        return found.size == path.stat().st_size and self._store.holds(found, self._digest(path))
-
-    def _digest(self, path: Path) -> ContentDigest:
-        if path.name not in self._digests:
-            digest = self._digests[path.name] = digest_of(_parts(path))
-            listed = self._listed.get(path.name)
-            if listed is not None and (listed.bytes, listed.crc32c) != (digest.size, f"{digest.crc:08x}"):
-                raise DamagedError(
-                    f"{path}: {digest.size} bytes with CRC32C {digest.crc:08x}, the manifest says {listed.bytes} and"
-                    f" {listed.crc32c}; export that shard again"
-                )
-        return self._digests[path.name]
-
-
-def _parts(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            step = part_bytes(os.fstat(file.fileno()).st_size)
-            while part := file.read(step):
-                yield part
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from error

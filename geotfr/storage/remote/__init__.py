@@ -1,7 +1,8 @@
-"""Object stores: sets at ``s3://``, ``gs://`` and ``az://`` addresses (extra ``cloud``)."""
+"""Writing to object stores: ``s3://``, ``gs://`` and ``az://`` addresses (extra ``cloud``)."""
 
-from geotfr.storage.remote.address import StoreAddress
 from geotfr.storage.remote.lock import StoreLock
-from geotfr.storage.remote.store import Store, StoredObject
+from geotfr.storage.remote.store import Store
+from geotfr.stores.address import StoreAddress
+from geotfr.stores.client import StoredObject
 
 __all__ = ["Store", "StoreAddress", "StoreLock", "StoredObject"]

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import socket
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
@@ -48,11 +49,22 @@ class StoreLock:
         self._id = secrets.token_hex(8)
         self._etag = self._acquire()
         self._renewed = time.monotonic()
+        self._renewing = threading.Lock()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
+        # Long work between two objects, or one that takes long to send, shall not look like a death.
+        threading.Thread(target=self._keep, name="geotfr-lock", daemon=True).start()
         return self
 
+    def _keep(self) -> None:
+        while not self._ended.wait(_RENEW_S):
+            # Who goes on finds out before the next object.
+            with contextlib.suppress(GeotfrError):
+                self.renew()
+
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         # What can't be removed is taken over when it is stale; the error that ends the work says more.
         with contextlib.suppress(GeotfrError):
             found = self._store.head(self._name)
@@ -67,16 +79,17 @@ class StoreLock:
         LockedError
             Another process took the lock over.
         """
-        if not at_once and time.monotonic() - self._renewed < _RENEW_S:
-            return
-        etag = self._store.put(self._name, self._text(), replacing=self._etag)
-        if etag is None:
-            raise LockedError(
-                f"{self._store.address.object(self._name)}: another process took over after an hour without news;"
-                " run again when it has ended"
-            )
-        self._etag = etag
-        self._renewed = time.monotonic()
+        with self._renewing:
+            if not at_once and time.monotonic() - self._renewed < _RENEW_S:
+                return
+            etag = self._store.put(self._name, self._text(), replacing=self._etag)
+            if etag is None:
+                raise LockedError(
+                    f"{self._store.address.object(self._name)}: another process took over after an hour without news;"
+                    " run again when it has ended"
+                )
+            self._etag = etag
+            self._renewed = time.monotonic()
 
     def _text(self) -> bytes:
         facts = {

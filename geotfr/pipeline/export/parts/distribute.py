@@ -26,7 +26,7 @@ from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import ExportJob, ExportResult
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at
-from geotfr.storage.output_set import set_output
+from geotfr.storage.output_set import check_stageable, set_output
 from geotfr.storage.staged import StagedPart, find_parts, part_name, remove_parts
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ class Distributed:
         names = job.names_at(
             prefix, compared=("executor", "what other processes read; give files, or the executor threads")
         )
+        check_stageable(names.folder)
         total = task_count(prepared.plan)
         task = PartTask(
             sources=sources,

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from dataclasses import dataclass
 
 from geotfr.errors import UsageError
-from geotfr.options.addresses import address_scheme
 
-__all__ = ["StoreAddress"]
+__all__ = ["STORE_SCHEMES", "WEB_SCHEMES", "StoreAddress", "address_scheme"]
 
-_SCHEMES = ("s3", "gs", "az")
+STORE_SCHEMES = ("s3", "gs", "az")
+"""Object stores: read, listed, written."""
+
+WEB_SCHEMES = ("https", "http")
+"""Web servers: read alone."""
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+
+
+def address_scheme(text: str) -> str:
+    """The scheme of an address, in small letters; empty for the name of a file.
+
+    >>> address_scheme("HTTPS://example.org/x.tif"), address_scheme("C:/x.tif"), address_scheme("/vsicurl/http://x")
+    ('https', '', '')
+    """
+    found = _SCHEME.match(text)
+    return found[1].lower() if found else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +61,7 @@ class StoreAddress:
             It is no address of an object store, has no bucket, or carries a key or a query.
         """
         scheme = address_scheme(text)
-        if scheme not in _SCHEMES:
+        if scheme not in STORE_SCHEMES:
             raise UsageError(f"{text}: no address of an object store; allowed are s3://, gs:// and az://")
         parts = urllib.parse.urlsplit(text)
         if "@" in parts.netloc or parts.query or parts.fragment:

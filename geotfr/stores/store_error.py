@@ -37,7 +37,8 @@ def store_error(address: str, error: Exception, *, is_writing: bool) -> GeotfrEr
     status = int(found[1] or found[2]) if found else 0
     code = _CODE.search(text)
     told = " ".join(each for each in (str(status) if status else "", code[1] if code else "") if each)
-    variables = _VARIABLES[address.partition(":")[0]]
+    variables = _VARIABLES.get(address.partition(":")[0], "the environment")
+    where = "store" if address.partition(":")[0] in _VARIABLES else "server"
     refuses: type[OutputError] | type[InputError] = OutputError if is_writing else InputError
     if _ROLE.search(text) or (not status and _NO_KEYS.search(text)):
         return refuses(f"{address}: no credentials for this store; set {variables} in the environment")
@@ -47,16 +48,19 @@ def store_error(address: str, error: Exception, *, is_writing: bool) -> GeotfrEr
         )
     if isinstance(error, FileNotFoundError):
         return (OutputError if is_writing else MissingInputError)(
-            f"{address}: no such object or bucket; correct the address"
+            f"{address}: no such {'object or bucket' if where == 'store' else 'file'}; correct the address"
         )
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
         return refuses(
-            f"{address}: the store refuses ({told or kind}); check the rights of the credentials in {variables}"
+            f"{address}: the {where} refuses ({told or kind}); check the rights of the credentials in {variables}"
         )
     if kind == "PreconditionError":
         return refuses(f"{address}: another process changed it meanwhile; run again")
+    if "Range" in text and kind in ("NotSupportedError", "GenericError"):
+        return refuses(f"{address}: the {where} sends no ranges of a file; fetch the file and name it instead")
     retries = _RETRIES.search(text)
     tried = f" after {retries[1]} retries" if retries and retries[1] != "0" else ""
     if status:
-        return refuses(f"{address}: the store answers {told}{tried}; run again, what arrived stays")
-    return refuses(f"{address}: the store can't be reached{tried}; check the network and the endpoint, and run again")
+        stays = ", what arrived stays" if is_writing else ""
+        return refuses(f"{address}: the {where} answers {told}{tried}; run again{stays}")
+    return refuses(f"{address}: the {where} can't be reached{tried}; check the network and the address, and run again")

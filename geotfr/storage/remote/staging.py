@@ -1,0 +1,131 @@
+"""Outputs in a store: made in a folder of this machine, and sent when they are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geotfr.errors import GeotfrError, OutputError, OutputExistsError
+from geotfr.storage.lock import remove_folder
+from geotfr.storage.remote.lock import StoreLock
+from geotfr.storage.remote.sending import file_digest
+from geotfr.storage.remote.store import Store
+from geotfr.stores.client import retry_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geotfr.stores.path import StorePath
+
+__all__ = ["check_store_output", "locked_store", "opened_store", "scratch_folder", "scratch_parent", "sent_file"]
+
+_SIDE_FILES = (".aux.xml", ".ovr", ".msk")
+
+
+def scratch_parent() -> Path:
+    """Where folders for outputs on their way into a store are made: as ``TMPDIR`` says."""
+    return Path(tempfile.gettempdir())
+
+
+@contextlib.contextmanager
+def scratch_folder(place: StorePath) -> Iterator[Path]:
+    """A new folder of this machine for what is to come to the folder ``place`` of a store; gone when the block ends.
+
+    Errors that name files in it name the store's instead, except where this machine refuses to write them.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="geotfr-"))
+    except OSError as error:
+        raise OutputError(
+            f"{place}: no folder can be made in {scratch_parent()} for what is to be sent: {error.strerror}; set TMPDIR"
+        ) from error
+    try:
+        yield folder
+    except GeotfrError as error:
+        if not isinstance(error.__cause__, OSError):
+            error.args = (str(error).replace(str(folder), str(place)), *error.args[1:])
+        raise
+    finally:
+        remove_folder(folder)
+
+
+def opened_store(place: StorePath) -> Store:
+    """The folder ``place``, to be written to.
+
+    Raises
+    ------
+    OutputError
+        It is on a web server, or the store refuses.
+    """
+    if not place.is_writable_place:
+        raise OutputError(
+            f"{place}: a web server can't be written to; give a folder, or an s3://, gs:// or az:// address"
+        )
+    return Store(place.address, retry_s=retry_seconds())
+
+
+def check_store_output(path: StorePath, *, overwrite: bool) -> None:
+    """Refuse an output that is there already, or where nothing can be written.
+
+    Raises
+    ------
+    OutputExistsError
+        There is such an object, and ``overwrite`` is False.
+    OutputError
+        The store refuses.
+    """
+    store = opened_store(path.parent)
+    if not path.key:
+        raise OutputError(f"{path}: is a bucket; a name in it is expected")
+    if not overwrite and store.head(path.name, is_writing=True) is not None:
+        raise OutputExistsError(f"{path}: exists already; --overwrite (overwrite=True) replaces it")
+
+
+@contextlib.contextmanager
+def locked_store(place: StorePath, output: Path) -> Iterator[tuple[Store, StoreLock]]:
+    """The folder ``place`` of a store, and the lock of ``output`` in it.
+
+    Raises
+    ------
+    LockedError
+        Another process writes it.
+    OutputError
+        The store refuses, or there is no such bucket.
+    """
+    store = opened_store(place)
+    # A bucket that isn't there is told before the lock is tried.
+    store.list(is_writing=True)
+    with StoreLock(store, output) as lock:
+        yield store, lock
+
+
+@contextlib.contextmanager
+def sent_file(target: StorePath, *, overwrite: bool) -> Iterator[Path]:
+    """A local path to write to, which is sent to ``target`` when the block ends well, and what lies beside it.
+
+    Raises
+    ------
+    OutputExistsError
+        There is such an object, and ``overwrite`` is False.
+    LockedError
+        Another process writes it.
+    OutputError
+        The store refuses, or what arrived differs.
+    """
+    check_store_output(target, overwrite=overwrite)
+    with locked_store(target.parent, target) as (store, lock), scratch_folder(target.parent) as folder:
+        yield folder / target.name
+        lock.renew(at_once=True)
+        _send(store, folder / target.name)
+
+
+def _send(store: Store, path: Path) -> None:
+    store.upload(path, path.name, digest=file_digest(path))
+    # What described the file that was replaced, and what describes this one.
+    for side in (path.with_name(f"{path.name}{suffix}") for suffix in _SIDE_FILES):
+        if side.is_file():
+            store.upload(side, side.name, digest=file_digest(side))
+        elif path.suffix.lower() in (".tif", ".tiff"):
+            store.remove(side.name)
