@@ -74,7 +74,7 @@ allow_driver_option = click.option(
 allow_network_option = click.option(
     "--allow-network",
     is_flag=True,
-    help="Fetch rasters that are https:// or http:// addresses. Without it no network is used.",
+    help="Read rasters that are https://, http://, s3://, gs:// or az:// addresses. Without it none is fetched.",
 )
 
 

@@ -1,7 +1,8 @@
-"""Rasters at web addresses, which are opened where the user allows the network."""
+"""Rasters at addresses of web servers and object stores, which are opened where the user allows the network."""
 
 from __future__ import annotations
 
+import os
 import urllib.error
 import urllib.request
 from contextlib import AbstractContextManager
@@ -12,10 +13,11 @@ from http.client import HTTPException
 import rasterio
 
 from geotfr.errors import InputError, MissingInputError
-from geotfr.options.addresses import address_scheme
 from geotfr.rasters.formats import HEAD_BYTES
+from geotfr.stores.address import STORE_SCHEMES, StoreAddress, address_scheme
+from geotfr.stores.path import StorePath
 
-__all__ = ["HTTP_OPTIONS", "NO_ADDRESS", "RemoteFile", "ask", "fetching", "gdal_name"]
+__all__ = ["HTTP_OPTIONS", "NO_ADDRESS", "RemoteFile", "ask", "fetching", "gdal_name", "is_readable_address"]
 
 TIMEOUT_S = 30
 """How long a server may take to answer."""
@@ -34,7 +36,14 @@ NO_ADDRESS = {_ALLOWED: "none"}
 """GDAL's configuration for opening nothing through its virtual file systems of the network (``/vsicurl/`` and all that
 are built on it), as a VRT may ask for."""
 
-_READ = ("http", "https")
+_SYSTEMS = {"http": "/vsicurl/http://", "https": "/vsicurl/https://", "s3": "/vsis3/", "gs": "/vsigs/", "az": "/vsiaz/"}
+"""GDAL's file systems of the network."""
+
+_SAME_SETTINGS = {
+    "AZURE_STORAGE_ACCOUNT_NAME": "AZURE_STORAGE_ACCOUNT",
+    "AZURE_STORAGE_ACCOUNT_KEY": "AZURE_STORAGE_ACCESS_KEY",
+}
+"""Variables of the environment that obstore reads -> GDAL's options; the others have the same names in both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +75,10 @@ def fetching(remote: RemoteFile | None) -> AbstractContextManager[object]:
     """
     options = NO_ADDRESS
     if remote is not None:
-        options = {**HTTP_OPTIONS, _ALLOWED: gdal_name(remote.address), "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
+        name = gdal_name(remote.address)
+        options = {**HTTP_OPTIONS, _ALLOWED: name, "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
+        if address_scheme(remote.address) in STORE_SCHEMES:
+            options |= _store_options(name)
     environment: AbstractContextManager[object] = rasterio.Env(**options)
     return environment
 
@@ -74,14 +86,46 @@ def fetching(remote: RemoteFile | None) -> AbstractContextManager[object]:
 def gdal_name(path: str) -> str:
     """What GDAL calls the file that an address names; other paths are as they are.
 
-    >>> gdal_name("https://example.org/x.tif"), gdal_name("x.tif")
-    ('/vsicurl/https://example.org/x.tif', 'x.tif')
+    >>> gdal_name("https://example.org/x.tif"), gdal_name("s3://bucket/x.tif"), gdal_name("x.tif")
+    ('/vsicurl/https://example.org/x.tif', '/vsis3/bucket/x.tif', 'x.tif')
     """
-    return f"/vsicurl/{path}" if address_scheme(path) in _READ else path
+    system = _SYSTEMS.get(address_scheme(path))
+    return path if system is None else system + path.partition("://")[2]
+
+
+def _store_options(name: str) -> dict[str, str]:
+    """GDAL's configuration for a store: what obstore takes from the environment under names that GDAL hasn't.
+
+    Keys with the same name in both are found by GDAL itself. Files of profiles are left unread, as obstore does.
+    """
+    environ = os.environ
+    options = {
+        # An object that was replaced shall not be read from what is remembered of the old one.
+        "CPL_VSIL_CURL_NON_CACHED": name,
+        "CPL_AWS_CREDENTIALS_FILE": os.devnull,
+        "AWS_CONFIG_FILE": os.devnull,
+        **{theirs: environ[ours] for ours, theirs in _SAME_SETTINGS.items() if environ.get(ours)},
+    }
+    endpoint = environ.get("AWS_ENDPOINT") or environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        scheme, _, host = endpoint.rpartition("://")
+        is_virtual = _is_set(environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST"))
+        options |= {
+            "AWS_S3_ENDPOINT": host.rstrip("/"),
+            "AWS_HTTPS": "NO" if scheme == "http" else "YES",
+            "AWS_VIRTUAL_HOSTING": "TRUE" if is_virtual else "FALSE",
+        }
+    if _is_set(environ.get("AWS_SKIP_SIGNATURE")):
+        options["AWS_NO_SIGN_REQUEST"] = "YES"
+    return options
+
+
+def _is_set(value: str | None) -> bool:
+    return (value or "").lower() in ("1", "true", "yes", "on")
 
 
 def ask(address: str) -> RemoteFile:
-    """Fetch the first bytes of the file at ``address``, and what the server tells of it.
+    """Fetch the first bytes of the file at ``address``, and what the server or store tells of it.
 
     Raises
     ------
@@ -89,9 +133,15 @@ def ask(address: str) -> RemoteFile:
         The server has no such file.
     InputError
         The address is of another kind, or the server can't be reached, refuses, or doesn't tell the size.
+    UsageError
+        An address of a store that carries a key, or the extra ``cloud`` isn't installed.
     """
-    if address_scheme(address) not in _READ:
-        raise InputError(f"{address}: an address of a kind that can't be read; allowed are https:// and http://")
+    if address_scheme(address) in STORE_SCHEMES:
+        return _ask_store(address)
+    if not is_readable_address(address):
+        raise InputError(
+            f"{address}: an address of a kind that can't be read; allowed are https://, http://, s3://, gs:// and az://"
+        )
     try:
         request = urllib.request.Request(address, headers={"Range": f"bytes=0-{HEAD_BYTES - 1}"})
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
@@ -109,3 +159,17 @@ def ask(address: str) -> RemoteFile:
         raise InputError(f"{address}: the server doesn't tell the file's size; fetch the file and name it instead")
     version = told.get("ETag") or told.get("Last-Modified") or ""
     return RemoteFile(address=address, size_bytes=int(text), version=version, head=head)
+
+
+def is_readable_address(path: str) -> bool:
+    """Whether ``path`` is an address of a kind that is read where the network is allowed."""
+    return address_scheme(path) in _SYSTEMS
+
+
+def _ask_store(address: str) -> RemoteFile:
+    place = StorePath(StoreAddress.of_folder(address).folder)
+    found = place.found()
+    head = place.client.read_range(place.key, 0, min(HEAD_BYTES, found.size), etag=found.etag) if found.size else b""
+    return RemoteFile(
+        address=str(place), size_bytes=found.size, version=found.etag or found.change.isoformat(), head=head
+    )

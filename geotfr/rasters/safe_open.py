@@ -23,9 +23,9 @@ from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from geotfr.errors import InputError, MissingInputError, UsageError
-from geotfr.options.addresses import address_scheme
 from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
-from geotfr.rasters.remote import HTTP_OPTIONS, NO_ADDRESS, ask, fetching, gdal_name
+from geotfr.rasters.remote import HTTP_OPTIONS, NO_ADDRESS, ask, fetching, gdal_name, is_readable_address
+from geotfr.stores.address import address_scheme
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,13 +114,14 @@ def safe_open(
     Parameters
     ----------
     path
-        A local file; a web address, if the network is allowed.
+        A local file; an address of a web server or an object store, if the network is allowed.
     allow_drivers
         GDAL drivers that may open it. Where the first bytes tell the driver, that one is used if it is
         allowed; where they don't, the allowed ones that have no such mark are tried in turn.
     allow_network
-        Fetch what an ``https://`` or ``http://`` address names. Nothing beside it is looked for. What a file names in
-        turn (a VRT, if that is allowed) is never fetched by ``/vsicurl/`` and its kind.
+        Fetch what an ``https://``, ``http://``, ``s3://``, ``gs://`` or ``az://`` address names. Nothing beside it is
+        looked for. What a file names in turn (a VRT, if that is allowed) is never fetched by ``/vsicurl/`` and its
+        kind.
     threads
         Threads that decode blocks; GTiff alone has the option.
 
@@ -167,7 +168,7 @@ def _head(path: str) -> bytes:
         with file.open("rb") as opened:
             return opened.read(HEAD_BYTES)
     except FileNotFoundError as error:
-        hint = "; to fetch it, pass --allow-network (allow_network=True)" if address_scheme(path) else ""
+        hint = "; to fetch it, pass --allow-network (allow_network=True)" if is_readable_address(path) else ""
         raise MissingInputError(f"{path}: no such file{hint}") from error
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror}") from error
@@ -199,7 +200,7 @@ def _check_side_files(path: str) -> None:
 
 def _open(path: str, driver: str, options: dict[str, str], *, remote: RemoteFile | None) -> DatasetReader:
     # An absolute path: 'https://x' and 'GTIFF_DIR:1:x' are names of files here, not addresses or directives.
-    absolute = os.path.abspath(path) if remote is None else gdal_name(path)  # noqa: PTH100  (resolve follows links)
+    absolute = os.path.abspath(path) if remote is None else gdal_name(remote.address)  # noqa: PTH100  (resolve follows links)
     try:
         with quiet_georeference(), fetching(remote):
             return rasterio.open(absolute, driver=driver, sharing=False, **options)

@@ -218,9 +218,9 @@ class WarpedLayer:
         if self._file.memory is not None:
             path = self._open.enter_context(_memory_file(self._file.memory)).name
         else:
-            is_remote = self._file.remote is not None
-            safe_open(path, allow_drivers=self._allow_drivers, allow_network=is_remote).close()
-            path = gdal_name(path) if is_remote else path
+            remote = self._file.remote
+            safe_open(path, allow_drivers=self._allow_drivers, allow_network=remote is not None).close()
+            path = path if remote is None else gdal_name(remote.address)
         threads = self._threads if self._file.is_worth_threads else 1
         source = rasterio.open(
             view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT"

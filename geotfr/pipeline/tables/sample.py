@@ -22,6 +22,7 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.pipeline.tables.export import write_table_records
 from geotfr.pipeline.tables.ingest import write_vector_file
+from geotfr.stores.path import any_path
 from geotfr.vectors.geometry import transform_between
 from geotfr.vectors.plan import plan_table
 from geotfr.vectors.points import read_points
@@ -167,7 +168,7 @@ def sample_points(
     allow_drivers
         GDAL drivers beside GTiff that may open the rasters.
     allow_network
-        Fetch rasters that are ``https://`` or ``http://`` addresses; without it no network is used.
+        Read rasters at ``https://``, ``http://``, ``s3://``, ``gs://`` and ``az://`` addresses; else none is fetched.
     memory_limit
         What the samples may take in memory; 1 GiB by default.
     progress
@@ -232,7 +233,7 @@ def sample_points(
     inside = sampler.inside
     outside, on_mask = int((~inside).sum()), int((inside & ~sampler.valid).sum())
     warnings = [*raster_warnings, *_losses(outside, on_mask, masked)]
-    target = Path(output)
+    target = any_path(output)
     manifest = None
     if is_vector_name(target):
         features = _write_vector(target, table, keeps_geometry=options.geometry != "none", overwrite=options.overwrite)
