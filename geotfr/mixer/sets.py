@@ -153,10 +153,11 @@ def find_beside(
     if not paths:
         folder = where.parent
         stem = _stem_of(where)
-        named = [path for path in _shard_files(folder) if stem and _goes_with(path.name, stem)]
         if manifest is not None and manifest.shards:
+            # First: a web server lists nothing.
             paths = [folder / shard.name for shard in manifest.shards]
         else:
+            named = [path for path in _shard_files(folder) if stem and _goes_with(path.name, stem)]
             paths = _one_set(folder, named, manifest) if named else _only_shards(folder, manifest)
     return _set(where, mixer, manifest, ordered_shards(paths, shard_order=shard_order))
 

@@ -195,9 +195,8 @@ def test_what_is_no_raster_there_is_told(
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("s3://bucket/x.tif", "allowed are https:// and http://"),
-        ("file:///etc/passwd", "allowed are https:// and http://"),
-        ("ftp://127.0.0.1/x.tif", "allowed are https:// and http://"),
+        ("file:///etc/passwd", "allowed are https://, http://, s3://"),
+        ("ftp://127.0.0.1/x.tif", "allowed are https://, http://, s3://"),
         ("http://127.0.0.1:1/x.tif", "can't be fetched: .*refused"),
         ("http://[/x.tif", "can't be fetched: Invalid IPv6"),
         ("http:///x.tif", "can't be fetched: no host"),
@@ -243,3 +242,36 @@ def test_a_stopped_export_is_resumed_if_the_server_tells_the_same_version(site: 
     site.etag = '"1"'
     assert geotfr.export_image(address, out / "set", **given).shards_resumed
     assert contents(out) == contents(whole)
+
+
+def test_an_address_of_a_store_without_consent_is_told_as_any_other() -> None:
+    with pytest.raises(MissingInputError, match="--allow-network"):
+        geotfr.plan_export("s3://bucket/x.tif", patch_dimensions=8)
+    with pytest.raises(MissingInputError, match=r"no such file$"):
+        geotfr.plan_export("ftp://bucket/x.tif", patch_dimensions=8)
+    with pytest.raises(UsageError, match="a query"):
+        geotfr.plan_export("s3://bucket/x.tif?key=secret", patch_dimensions=8, allow_network=True)
+
+
+def test_record_files_are_read_from_a_web_server(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mixer and shards by their addresses; a server lists none. Nothing that isn't named or listed is asked for."""
+    monkeypatch.setenv("GEOTFR_RETRY_SECONDS", "0.2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = scene(tmp_path)
+    geotfr.export_image(source, site.folder / "s", **GIVEN)
+    manifest = geotfr.read_manifest(site.folder / "s-manifest.json")
+    addresses = [f"{site.address}/{shard.name}" for shard in manifest.shards]
+    assert geotfr.read_manifest(f"{site.address}/s-manifest.json") == manifest
+    assert list(geotfr.read_records(addresses)) == list(geotfr.read_records(sorted(site.folder.glob("*.gz"))))
+    outcome = run("verify", f"{site.address}/s-manifest.json")
+    assert outcome.code == 0, outcome.told
+    stored, local = (geotfr.PatchDataset(f"{place}/s-mixer.json") for place in (site.address, site.folder))
+    np.testing.assert_array_equal(stored[3]["b1"], local[3]["b1"])
+    names = {path.name for path in site.folder.iterdir()}
+    beside = {f"{shard.name}.idx" for shard in manifest.shards} | {"s-patches.parquet", "spatches.parquet"}
+    assert {path.lstrip("/") for path in site.asked} <= names | beside | {
+        "s-mixer-manifest.json",
+        "s-mixermanifest.json",
+    }
+    assert_refused(run("verify", f"{site.address}/none.tfrecord"), 10, "none.tfrecord", "no such file")
+    assert_refused(run("verify", site.address), 10, "no such file")
