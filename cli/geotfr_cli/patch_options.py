@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from geotfr.options.labels import LABEL_FEATURES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -48,6 +50,11 @@ _LABELS = (
     click.option("--label-layer", metavar="NAME", help="The layer, where the file has several."),
     click.option("--label-where", metavar="CONDITION", help='Shapes to take, as "year = 2024".'),
     click.option("--label-crs", metavar="CRS", help="CRS of the shapes.  [default: the file's]"),
+    click.option(
+        "--label-features",
+        type=click.Choice(LABEL_FEATURES),
+        help="Also write into each record the shapes in it: boxes and classes, or these and outlines.",
+    ),
     click.option(
         "--coco", is_flag=True, help="Also write PREFIX-coco.json: boxes and outlines of the shapes in each patch."
     ),

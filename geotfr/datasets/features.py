@@ -119,7 +119,9 @@ def feature_shapes(
     if names is not None and len(set(names)) < len(names):
         raise UsageError(f"features: {', '.join(names)}: a name is given twice; name each once")
     made = {}
-    for name in known if names is None else names:
+    # Lists of objects have another length in each record.
+    lists = () if found.manifest is None else found.manifest.object_features
+    for name in [name for name in known if name not in lists] if names is None else names:
         values = first.features[name]
         if not isinstance(values, np.ndarray):
             raise RecordError(

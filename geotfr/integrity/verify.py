@@ -145,6 +145,7 @@ class _Check:
         self._has_shapes = inputs.mixer is not None or inputs.manifest is not None
         listed = inputs.manifest.shards if inputs.manifest is not None else ()
         self._listed = {shard.name: shard for shard in listed}
+        self._lists = () if inputs.manifest is None else inputs.manifest.object_features
 
     def shard(self, path: Path) -> None:
         """Check one file; faults of each are kept up to their own limit."""
@@ -177,6 +178,7 @@ class _Check:
         if not self._has_shapes:
             return
         shapes = batch.shapes()
+        shapes |= {name: ("list", ()) for name in self._lists if name in shapes}
         if self._shapes is None:
             self._shapes = shapes
         elif shapes != self._shapes:

@@ -90,7 +90,8 @@ class Manifest:
     pixels_unreadable
         Pixels that couldn't be read from the sources and were masked on request.
     labels
-        What the labels are: band, classes, background, ignore value, instances, source; None without.
+        What the labels are: band, classes, background, ignore value, instances, features of the shapes, source; None
+        without.
     """
 
     geotfr_version: str
@@ -112,6 +113,11 @@ class Manifest:
     compressor_library: str | None
     pixels_unreadable: int = 0
     labels: dict[str, Any] | None = None
+
+    @property
+    def object_features(self) -> tuple[str, ...]:
+        """Features that tell the shapes in a patch: their lists have another length in each record."""
+        return tuple((self.labels or {}).get("features", ()))
 
     @property
     def records(self) -> int:

@@ -12,7 +12,10 @@ from typing import Any, TypedDict
 from geotfr.errors import UsageError
 from geotfr.options.values import texts
 
-__all__ = ["LabelKeywords", "LabelOptions", "label_options"]
+__all__ = ["LABEL_FEATURES", "LabelKeywords", "LabelOptions", "label_options"]
+
+LABEL_FEATURES = ("boxes", "polygons")
+"""What records can tell of the shapes in them."""
 
 _LEAST, _MOST = -(2**31), 2**32 - 1
 
@@ -32,6 +35,7 @@ class LabelKeywords(TypedDict, total=False):
     label_layer: str | None
     label_where: str | None
     label_crs: str | None
+    label_features: str | None
     coco: bool
 
 
@@ -63,6 +67,9 @@ class LabelOptions:
         Name of a second feature, with the number of the shape (its row in the source, from 1) of each pixel; or None.
     layer, where, crs
         Which rows of the source, and the CRS of its shapes in place of its own.
+    features
+        ``boxes`` or ``polygons``: records also hold the shapes in their blocks, see
+        :mod:`geotfr.pipeline.export.object_features`; None: they don't.
     coco
         Also write ``PREFIX-coco.json``: boxes and outlines of the shapes in each patch.
     """
@@ -79,6 +86,7 @@ class LabelOptions:
     layer: str | None = None
     where: str | None = None
     crs: str | None = None
+    features: str | None = None
     coco: bool = False
 
     @property
@@ -106,6 +114,7 @@ class LabelOptions:
             "layer": self.layer,
             "where": self.where,
             "crs": self.crs,
+            "features": self.features,
             "coco": self.coco,
         }
 
@@ -143,6 +152,7 @@ def label_options(given: Mapping[str, Any]) -> LabelOptions | None:
         layer=found.get("label_layer"),
         where=found.get("label_where"),
         crs=found.get("label_crs"),
+        features=_features(found.get("label_features")),
         coco=bool(found.get("coco")),
     )
     if options.instances == options.band:
@@ -158,6 +168,12 @@ def _value(option: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not _LEAST <= value <= _MOST:
         raise UsageError(f"{option}: found {value!r}; allowed is a whole number from {_LEAST} to {_MOST}")
     return value
+
+
+def _features(given: Any) -> str | None:
+    if given is None or given in LABEL_FEATURES:
+        return None if given is None else str(given)
+    raise UsageError(f"label_features: found {given!r}; allowed are {' and '.join(LABEL_FEATURES)}")
 
 
 def _classes(given: Mapping[str, int] | str | None) -> tuple[tuple[str, int], ...] | None:

@@ -35,6 +35,7 @@ __all__ = [
     "frame_header",
     "list_head",
     "step_head",
+    "values_head",
 ]
 
 HEADER_BYTES = 12
@@ -224,6 +225,11 @@ class SequenceLayout(RecordLayout):
 def entry_head(name: str, kind: Kind, value_bytes: int) -> bytes:
     """What stands in a map entry before a list of ``value_bytes`` bytes."""
     return _before_values(_entry(name, _feature_of(kind, value_bytes)))
+
+
+def values_head(name: str, list_bytes: int) -> bytes:
+    """What stands in a map entry before the values of a bytes list, which take ``list_bytes`` with tags and lengths."""
+    return _before_values(_entry(name, _field(_LIST_TAG[Kind.BYTES], _Part((list_bytes,), list_bytes))))
 
 
 def step_head(kind: Kind, value_bytes: int) -> bytes:

@@ -14,7 +14,7 @@ import google_crc32c
 import numpy as np
 
 from geotfr.records.crc import mask_all
-from geotfr.records.layout import FOOTER_BYTES, entry_head, frame_header, list_head, step_head
+from geotfr.records.layout import FOOTER_BYTES, entry_head, frame_header, list_head, step_head, values_head
 from geotfr.records.varints import varint
 
 if TYPE_CHECKING:
@@ -39,11 +39,22 @@ class ListColumn:
         The bytes of all records' lists, one behind the other.
     sizes
         ``(n,) int64``: bytes of each.
+    is_many
+        Whether a bytes list has several values, or none: then each stands in ``data`` with its tag and length.
     """
 
-    def __init__(self, name: str, kind: Kind, values: NDArray[Any], sizes: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        values: NDArray[Any],
+        sizes: NDArray[np.int64] | None = None,
+        *,
+        is_many: bool = False,
+    ) -> None:
         self.name = name
         self.kind = kind
+        self.is_many = is_many
         if sizes is None:
             count, length = values.shape
             sizes = np.full(count, length * values.dtype.itemsize, np.int64)
@@ -176,6 +187,8 @@ def _head_sizes(keys: NDArray[np.int64], head: Callable[[int], bytes]) -> NDArra
 
 
 def _entry_head_of(column: ListColumn) -> Callable[[int], bytes]:
+    if column.is_many:
+        return lambda size: values_head(column.name, size)
     return lambda size: entry_head(column.name, column.kind, size)
 
 

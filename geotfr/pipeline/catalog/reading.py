@@ -261,8 +261,8 @@ class SetReader:
         """The features that are patches, from the first record."""
         wanted = None
         if self.manifest is not None:
-            index = self.manifest.options.get("patch_index")
-            wanted = [name for name in batch.features if name != index]
+            others = {self.manifest.options.get("patch_index"), *self.manifest.object_features}
+            wanted = [name for name in batch.features if name not in others]
         found = feature_shapes(
             batch, self._found, names=wanted, patch_yx=self.patch_yx, kernel_yx=self._kernel_yx, shapes={}
         )

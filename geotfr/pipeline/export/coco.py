@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.mixer.coco_files import COCO_HEAD
+from geotfr.pipeline.export.block_shapes import BlockShapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,40 +67,20 @@ def _images(layout: PatchLayout, manifest: Manifest, numbers: NDArray[np.int64])
 
 
 def _annotations(layout: PatchLayout, numbers: NDArray[np.int64], shapes: LabelShapes) -> Iterator[dict[str, Any]]:
-    import shapely
-
-    whole = shapely.make_valid(shapes.shapes)
-    dimensions = shapely.get_dimensions(shapes.shapes)
-    tree = shapely.STRtree(whole)
-    height, width = layout.block_yx
+    blocks = BlockShapes(layout, shapes)
     count = 0
     for start in range(0, len(numbers), PATCHES_AT_ONCE):
         some = numbers[start : start + PATCHES_AT_ONCE]
-        rows, columns = np.divmod(some, layout.columns)
-        top = rows * layout.patch_yx[0] - layout.margin_yx[0]
-        left = columns * layout.patch_yx[1] - layout.margin_yx[1]
-        # Beyond the grid a block holds no picture.
-        blocks = shapely.box(
-            np.maximum(left, 0.0),
-            np.maximum(top, 0.0),
-            np.minimum(left + width, float(layout.geobox.shape_yx[1])),
-            np.minimum(top + height, float(layout.geobox.shape_yx[0])),
-        )
-        patch, shape = tree.query(blocks, predicate="intersects")
-        order = np.lexsort((shapes.numbers[shape], patch))
-        patch, shape = patch[order], shape[order]
-        cut = shapely.intersection(whole[shape], blocks[patch])
-        # What only touches the block is less than it was: an edge of an area, an end of a line.
-        is_there = ~shapely.is_empty(cut) & (shapely.get_dimensions(cut) >= dimensions[shape])
-        for place, number, found in zip(patch[is_there].tolist(), shape[is_there].tolist(), cut[is_there], strict=True):
+        found = blocks.cut(some)
+        each = zip(found.blocks.tolist(), found.places.tolist(), found.shapes, found.origins, strict=True)
+        for block, place, shape, origin in each:
             count += 1
-            origin = np.array([left[place], top[place]], np.float64)
             yield {
                 "id": count,
-                "image_id": int(some[place]),
-                "category_id": int(shapes.values[number]),
-                "instance": int(shapes.numbers[number]),
-                **_outline(found, origin),
+                "image_id": int(some[block]),
+                "category_id": int(shapes.values[place]),
+                "instance": int(shapes.numbers[place]),
+                **_outline(shape, origin),
                 "iscrowd": 0,
             }
 

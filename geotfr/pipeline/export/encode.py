@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from geotfr.patches import PatchLayout
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
+    from geotfr.pipeline.export.object_features import ObjectFeatures
 
 __all__ = ["Encoded", "Encoder", "Unit", "make_encoder", "slots_of"]
 
@@ -117,13 +118,18 @@ def slots_of(encoder: Encoder, strip: Strip, unit: Unit) -> Slots:
 
 
 def make_encoder(
-    layout: PatchLayout, features: Sequence[FeatureSpec], *, sequences: bool, patch_index: str | None
+    layout: PatchLayout,
+    features: Sequence[FeatureSpec],
+    *,
+    sequences: bool,
+    patch_index: str | None,
+    objects: ObjectFeatures | None = None,
 ) -> Encoder:
-    """The encoder for these features."""
+    """The encoder for these features, and for those of the ``objects`` in each patch."""
     if sequences:
         return _SequenceEncoder(layout, features)
-    if any(feature.kind == Kind.INT64 for feature in features):
-        return _VarintEncoder(layout, features, patch_index)
+    if objects is not None or any(feature.kind == Kind.INT64 for feature in features):
+        return _VarintEncoder(layout, features, patch_index, objects)
     return _EvenEncoder(layout, features, patch_index)
 
 
@@ -223,15 +229,22 @@ class _EvenEncoder:
 
 
 class _VarintEncoder:
-    """One Example a patch, some lists of varints: the values decide how long a record is."""
+    """One Example a patch, some lists of varints or of objects: these decide how long a record is."""
 
     is_even = False
     records_per_patch = 1
 
-    def __init__(self, layout: PatchLayout, features: Sequence[FeatureSpec], patch_index: str | None) -> None:
+    def __init__(
+        self,
+        layout: PatchLayout,
+        features: Sequence[FeatureSpec],
+        patch_index: str | None,
+        objects: ObjectFeatures | None,
+    ) -> None:
         self._block = layout.block_yx
         self._features = features
         self._index_name = patch_index
+        self._objects = objects
         pixels = self._block[0] * self._block[1]
         self._lengths = [len(feature.planes) * pixels for feature in features]
         most = [
@@ -240,6 +253,10 @@ class _VarintEncoder:
         ]
         self.record_bytes = self._layout([*most, _LONGEST_VARINT]).record_bytes
         self.usual_record_bytes = self.record_bytes // _SHARE_OF_VARINTS
+        if objects is not None:
+            fixed = sum(size for size, feature in zip(most, features, strict=True) if feature.kind != Kind.INT64)
+            self.record_bytes += objects.most_bytes
+            self.usual_record_bytes = max(self.record_bytes // _SHARE_OF_VARINTS, fixed)
         self._unit_patches = max(UNIT_BYTES // self.usual_record_bytes, 1)
 
     def _layout(self, sizes: Sequence[int]) -> ExampleLayout:
@@ -270,6 +287,8 @@ class _VarintEncoder:
             count_overwritten(strip, run, counts)
         if self._index_name:
             columns.append(_column(self._index_name, Kind.INT64, strip.numbers(unit.positions)[:, np.newaxis]))
+        if self._objects is not None:
+            columns += self._objects.columns(strip.numbers(unit.positions))
         data, ends = example_records(columns)
         return Encoded(data, ends, len(unit.positions), counts)
 

@@ -12,6 +12,7 @@ import numpy as np
 from geotfr.errors import InputError, UsageError
 from geotfr.grid.export_grid import GridRequest
 from geotfr.options.values import nearest
+from geotfr.pipeline.export.object_features import object_feature_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +71,8 @@ class Labels:
         Name of the band of instances, or None.
     shapes
         What is burnt; None for a raster.
+    features
+        ``boxes`` or ``polygons`` where records tell them, or None.
     coco
         Whether a COCO file tells them.
     source, source_bytes
@@ -86,6 +89,7 @@ class Labels:
     ignore: int | None
     instances: str | None
     shapes: LabelShapes | None
+    features: str | None
     coco: bool
     source: str | None
     source_bytes: int | None
@@ -100,6 +104,7 @@ class Labels:
             "background": self.background,
             "ignore": self.ignore,
             "instances": self.instances,
+            **({} if self.features is None else {"features": list(object_feature_names(self.features))}),
             "source": None if self.source is None else {"name": self.source, "bytes": self.source_bytes},
         }
 
@@ -161,6 +166,7 @@ def _of_raster(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
         "--label-layer": wanted.layer,
         "--label-where": wanted.where,
         "--label-crs": wanted.crs,
+        "--label-features": wanted.features,
         "--coco": wanted.coco,
     }
     for option, value in unfit.items():
@@ -194,6 +200,7 @@ def _of_raster(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
         ignore=wanted.ignore,
         instances=None,
         shapes=None,
+        features=None,
         coco=False,
         source=file.name,
         source_bytes=file.size_bytes,
@@ -209,8 +216,9 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
     from geotfr.vectors.shapes import read_shapes
     from geotfr.vectors.source import TableRequest
 
-    if wanted.coco and options.sequence_data:
-        raise UsageError("--coco: a record of sequence_data is a pixel, not an image; leave one of them out")
+    for option, value in (("--coco", wanted.coco), ("--label-features", wanted.features)):
+        if value and options.sequence_data:
+            raise UsageError(f"{option}: a record of sequence_data is a pixel, not an image; leave one of them out")
     found = read_shapes(
         wanted.source,
         TableRequest(layer=wanted.layer, where=wanted.where, crs=wanted.crs),
@@ -262,6 +270,7 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
         ignore=wanted.ignore,
         instances=wanted.instances,
         shapes=shapes,
+        features=wanted.features,
         coco=wanted.coco,
         source=None if wanted.path is None else PurePath(wanted.path).name,
         source_bytes=None if wanted.path is None else os.stat(wanted.path).st_size,  # noqa: PTH116

@@ -12,6 +12,7 @@ from geotfr.patches.features import BandSpec, feature_specs
 from geotfr.pipeline.catalog.collect import RowCollector, rows_memory_bytes
 from geotfr.pipeline.export.encode import make_encoder
 from geotfr.pipeline.export.labels import with_labels
+from geotfr.pipeline.export.object_features import ObjectFeatures
 from geotfr.pipeline.export.places import patch_choice
 from geotfr.pipeline.export.plan import check_patches, plan_for
 from geotfr.pipeline.export.strips import StripReader
@@ -139,7 +140,13 @@ class Prepared:
             default_value=options.default_value,
         )
         _check_patch_index(options, features)
-        self.encoder = make_encoder(layout, features, sequences=options.sequence_data, patch_index=options.patch_index)
+        objects = _objects(layout, self.labels)
+        _check_names(
+            [*(feature.name for feature in features), *([options.patch_index] if options.patch_index else [])], objects
+        )
+        self.encoder = make_encoder(
+            layout, features, sequences=options.sequence_data, patch_index=options.patch_index, objects=objects
+        )
         self.rows = None if table is None else RowCollector(self.encoder, features, table.class_bands)
         self.choice = patch_choice(layout, options, self.source.features, self.labels)
         self.codec = codec(options.compressor)
@@ -187,6 +194,18 @@ class Prepared:
     def close(self) -> None:
         """Close what was opened beside the rasters."""
         self.source.close()
+
+
+def _objects(layout: PatchLayout, labels: Labels | None) -> ObjectFeatures | None:
+    if labels is None or labels.features is None or labels.shapes is None:
+        return None
+    return ObjectFeatures(layout, labels.shapes, labels.classes, ignore=labels.ignore, kind=labels.features)
+
+
+def _check_names(names: Sequence[str], objects: ObjectFeatures | None) -> None:
+    for name in names:
+        if objects is not None and name in objects.names:
+            raise UsageError(f"label_features: {name!r} is a feature of the objects too; give the band another name")
 
 
 def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) -> None:
