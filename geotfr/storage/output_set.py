@@ -256,6 +256,19 @@ class OutputSet:
         self._files.append(file)
         return file
 
+    def withdraw(self, named: Sequence[tuple[str, AtomicFile]], *, incomplete_without: Sequence[str]) -> None:
+        """Make the old set look incomplete, before :meth:`publish` with the same arguments does.
+
+        Raises
+        ------
+        OutputError
+            As :meth:`publish`, where a name can't be taken; the old set is whole then.
+        """
+        for name, _ in named:
+            check_output(self.folder / name, overwrite=self._overwrite)
+        old = self._present()
+        self._remove([name for name in incomplete_without if name in old])
+
     def publish(self, named: Sequence[tuple[str, AtomicFile]], *, incomplete_without: Sequence[str]) -> None:
         """Give each finished file its name, in this order; ``incomplete_without`` names what is removed first.
 

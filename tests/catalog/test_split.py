@@ -16,8 +16,10 @@ from oracle.rasters import ROTATED, write_raster
 from oracle.run import assert_refused, run
 
 import geotfr
+from geotfr.errors import GeotfrError
 from geotfr.patches.assign import assigned_patches, assigned_units, hashed
 from geotfr.patches.nearness import count_pairs, losers, near_offsets
+from geotfr.storage import OutputSet
 
 pytest.importorskip("pyarrow")
 geopandas = pytest.importorskip("geopandas")
@@ -405,3 +407,36 @@ def test_shards_of_a_collections_split_are_shared_by_its_rasters(tmp_path: Path)
     assert {str(item["source"]) for item in own} == {"one.tif", "two.tif"}
     for item in own:
         assert item["b1"].mean() == item["mean_b1"]
+
+
+def test_a_table_tells_of_a_split_after_its_shards_are_there(tmp_path: Path) -> None:
+    made = table_of_grid(tmp_path, 6, 6)
+    before = made.read_bytes()
+    shard = sorted(tmp_path.glob("*.tfrecord*"))[0]
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(GeotfrError):
+        geotfr.split_patches(made, by="random", shards_prefix=tmp_path / "s")
+    assert made.read_bytes() == before
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("s-")]
+
+
+def test_old_and_new_shards_never_look_whole_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = table_of_grid(tmp_path, 6, 6)
+    shares = "a=0.4,b=0.3,c=0.3"
+    geotfr.split_patches(made, by="random", shares=shares, seed=1, shards_prefix=tmp_path / "s")
+    before = made.read_bytes()
+    publish, done = OutputSet.publish, []
+
+    def stopped(self: OutputSet, *arguments: Any, **options: Any) -> None:
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        publish(self, *arguments, **options)
+        done.append(self)
+
+    monkeypatch.setattr(OutputSet, "publish", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        geotfr.split_patches(made, by="random", shares=shares, seed=2, shards_prefix=tmp_path / "s", overwrite=True)
+    whole = {path.name[:3] for path in tmp_path.iterdir() if path.name.endswith(("json", "parquet")) and path != made}
+    assert {name for name in whole if name.startswith("s-")} == {"s-a"}
+    assert made.read_bytes() == before

@@ -230,21 +230,21 @@ def split_patches(
     columns = {"split": texts_by_number(splits, names)}
     with atomic_output(target, overwrite=True) as file:
         rewrite_patch_table(opened, file, columns, extra={"split": result.facts()})
-    if shards_prefix is None:
-        return result
-    # With the column, and where the shards are.
-    with_split = PatchTable.moved(read_patch_table(target), opened.path)
-    is_plain = not any(name.endswith(".gz") for patches in opened.sets for name, _, _ in patches.shards)
-    shards = write_split_shards(
-        with_split,
-        splits,
-        names,
-        os.fspath(shards_prefix),
-        max_shard_bytes=limit,
-        compressor="none" if is_plain else "fast",
-        extra={},
-        overwrite=overwrite,
-    )
+        if shards_prefix is None:
+            return result
+        # The table tells of the split when the shards are there, and not before.
+        with_split = PatchTable.moved(read_patch_table(file.staged_path), opened.path)
+        is_plain = not any(name.endswith(".gz") for patches in opened.sets for name, _, _ in patches.shards)
+        shards = write_split_shards(
+            with_split,
+            splits,
+            names,
+            os.fspath(shards_prefix),
+            max_shard_bytes=limit,
+            compressor="none" if is_plain else "fast",
+            extra={},
+            overwrite=overwrite,
+        )
     return replace(result, shards=tuple(shards))
 
 

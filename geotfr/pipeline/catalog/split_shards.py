@@ -64,10 +64,17 @@ def write_split_shards(
             )
             writers.append(_Writer(set_names, stack.enter_context(outputs), coding, max_shard_bytes))
         _copy(table, splits, writers)
-        shards: list[Path] = []
-        for number, writer in enumerate(writers):
-            shards += _publish(table, splits == number, writer, manifest, extra)
-    return shards
+        files = [_files(table, splits == number, writer, manifest, extra) for number, writer in enumerate(writers)]
+        # Old and new splits never look whole side by side.
+        for writer, named in zip(writers, files, strict=True):
+            writer.outputs.withdraw(named, incomplete_without=writer.tellers)
+        for writer, named in zip(writers, files, strict=True):
+            writer.outputs.publish(named, incomplete_without=writer.tellers)
+    return [
+        writer.names.folder / name
+        for writer, named in zip(writers, files, strict=True)
+        for name, _ in named[: len(writer.shards)]
+    ]
 
 
 def _manifest_of(table: PatchTable) -> Manifest | None:
@@ -124,6 +131,11 @@ class _Writer:
             self.shards[-1].file.write(self._stream.add(self.coding.pack(b"".join(self._chunk))))
             self._chunk, self._chunk_bytes = [], 0
 
+    @property
+    def tellers(self) -> tuple[str, ...]:
+        """Names without which the set doesn't look whole."""
+        return (*self.names.tellers, *self.names.patch_tables)
+
     def contents(self) -> list[ShardContent]:
         """What the shards hold."""
         return [
@@ -156,10 +168,10 @@ def _copy(table: PatchTable, splits: NDArray[np.int64], writers: Sequence[_Write
         writer.finish()
 
 
-def _publish(
+def _files(
     table: PatchTable, kept: NDArray[np.bool_], writer: _Writer, manifest: Manifest | None, extra: dict[str, Any]
-) -> list[Path]:
-    """Give one split's files their names: shards, table, manifest."""
+) -> list[tuple[str, AtomicFile]]:
+    """One split's finished files with their names: shards, table, manifest."""
     outputs, total = writer.outputs, len(writer.shards)
     named = [(writer.names.shard(place, total=total), shard.file) for place, shard in enumerate(writer.shards)]
     facts = tuple((name, file.size, f"{file.crc:08x}") for name, file in named)
@@ -172,8 +184,7 @@ def _publish(
     files = [*named, (writer.names.patch_table, made)]
     if manifest is not None:
         files.append((writer.names.manifest, text_file(outputs, _described(manifest, table, kept, writer, facts))))
-    outputs.publish(files, incomplete_without=(*writer.names.tellers, *writer.names.patch_tables))
-    return [writer.names.folder / name for name, _ in named]
+    return files
 
 
 def _described(
