@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.datasets.aligned import aligned_empty
+from geotfr.datasets.array_pool import ArrayPool
 from geotfr.datasets.features import ArraySpec, FeatureShape, feature_shapes
+from geotfr.datasets.items import Items, checked_indices
 from geotfr.datasets.normalize import normalizations
 from geotfr.datasets.patch_set import find_set
 from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
@@ -23,6 +24,7 @@ from geotfr.options.values import at_least_one, parse_pair_yx
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from geotfr.datasets.items import Arrays, Indices
     from geotfr.datasets.patch_set import PatchSet
     from geotfr.datasets.pixels import PixelView
     from geotfr.grid import GeoBox
@@ -30,11 +32,8 @@ if TYPE_CHECKING:
     from geotfr.options.values import PairXY
 
     PathLike = str | os.PathLike[str]
-    Arrays = dict[str, NDArray[Any]]
-    Index = int | np.integer[Any]
-    Indices = slice | Sequence[int] | NDArray[Any]
 
-__all__ = ["IMAGE", "PatchDataset", "checked_indices", "kernel_yx_of", "names_of", "patch_yx_of"]
+__all__ = ["IMAGE", "PatchDataset", "kernel_yx_of", "names_of", "patch_yx_of"]
 
 IMAGE = "image"
 """The key of stacked bands."""
@@ -42,7 +41,7 @@ IMAGE = "image"
 _SHOWN = 12
 
 
-class PatchDataset:
+class PatchDataset(Items):
     """The patches of an export, or of any TFRecord files whose records are alike, by number.
 
     ``dataset[i]`` is one patch, ``{band: (row, col)}``; ``dataset[[i, …]]`` and ``dataset[a:b]`` are several,
@@ -170,6 +169,7 @@ class PatchDataset:
         self._with_place = with_place
         if with_place and self._places is None:
             raise UsageError("with_place: there is no mixer that tells where patches lie; name it before the shards")
+        self._pool = ArrayPool()
         self.spec = self._spec()
 
     def __len__(self) -> int:
@@ -199,20 +199,6 @@ class PatchDataset:
                 margin_yx=self.margin_yx,
             )
         return card("PatchDataset", facts, sketch)
-
-    @overload
-    def __getitem__(self, index: Index) -> Arrays: ...
-    @overload
-    def __getitem__(self, index: Indices) -> Arrays: ...
-    def __getitem__(self, index: Index | Indices) -> Arrays:
-        if isinstance(index, int | np.integer):
-            return {key: values[0] for key, values in self._read(checked_indices([int(index)], len(self))).items()}
-        return self._read(checked_indices(index, len(self)))
-
-    def __getitems__(self, indices: Sequence[int]) -> list[Arrays]:
-        """Several items, read together: what PyTorch's DataLoader asks for. They share their memory."""
-        batch = self[indices]
-        return [{key: values[place] for key, values in batch.items()} for place in range(len(indices))]
 
     def __iter__(self) -> Iterator[Arrays]:
         for index in range(len(self)):
@@ -306,7 +292,7 @@ class PatchDataset:
 
     def _read(self, indices: NDArray[np.int64]) -> Arrays:
         out = {
-            key: aligned_empty((len(indices), *each.shape), each.dtype)
+            key: self._pool.empty((len(indices), *each.shape), each.dtype)
             for key, each in self.spec.items()
             if not (self._with_place and key in PLACE_SPECS) and key not in self._columns
         }
@@ -327,30 +313,6 @@ class PatchDataset:
             out.update(self._places.arrays(self.numbers[indices]))
         out.update({key: column[self.records[indices]] for key, column in self._columns.items()})
         return out
-
-
-def checked_indices(indices: Indices, length: int) -> NDArray[np.int64]:
-    """``indices`` as ``(n,) int64`` from 0; negative ones count from the end, a mask picks where it is True.
-
-    Raises IndexError beyond ``length``.
-
-    >>> checked_indices([-1, 0], 5), checked_indices(slice(1, None, 2), 5)
-    (array([4, 0]), array([1, 3]))
-    """
-    if isinstance(indices, slice):
-        return np.arange(*indices.indices(length), dtype=np.int64)
-    given = np.asarray(indices)
-    if given.dtype == np.bool_:
-        if given.shape != (length,):
-            raise IndexError(f"a mask of shape {given.shape} for {length} items")
-        return np.flatnonzero(given)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise IndexError(f"found {indices!r}; allowed are a number, a list of numbers, a slice and a mask")
-    numbers = given.astype(np.int64)
-    if len(numbers) and not (-length <= numbers.min() and numbers.max() < length):
-        wrong = int(numbers[(numbers < -length) | (numbers >= length)][0])
-        raise IndexError(f"item {wrong} of {length}")
-    return np.where(numbers < 0, numbers + length, numbers)
 
 
 def names_of(names: str | Sequence[str] | None) -> tuple[str, ...] | None:

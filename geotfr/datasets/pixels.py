@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geotfr.datasets.features import ArraySpec
-from geotfr.datasets.patch_dataset import IMAGE, checked_indices
+from geotfr.datasets.items import Items
+from geotfr.datasets.patch_dataset import IMAGE
 from geotfr.datasets.places import PLACE_SPECS
 from geotfr.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from geotfr.datasets.patch_dataset import Arrays, Index, Indices, PatchDataset
+    from geotfr.datasets.items import Arrays
+    from geotfr.datasets.patch_dataset import PatchDataset
 
 __all__ = ["PixelView"]
 
 
-class PixelView:
+class PixelView(Items):
     """The pixels of a data set's patches, patch by patch and row-major in a patch, without margins.
 
     ``view[i]`` is one pixel, ``{band: ()}``; ``view[[i, …]]`` and ``view[a:b]`` are several, ``{band: (n,)}``. A
@@ -63,20 +65,6 @@ class PixelView:
     @property
     def _per_patch(self) -> int:
         return self.patch_yx[0] * self.patch_yx[1]
-
-    @overload
-    def __getitem__(self, index: Index) -> Arrays: ...
-    @overload
-    def __getitem__(self, index: Indices) -> Arrays: ...
-    def __getitem__(self, index: Index | Indices) -> Arrays:
-        if isinstance(index, int | np.integer):
-            return {key: values[0] for key, values in self._read(checked_indices([int(index)], len(self))).items()}
-        return self._read(checked_indices(index, len(self)))
-
-    def __getitems__(self, indices: Sequence[int]) -> list[Arrays]:
-        """Several pixels, read together: what PyTorch's DataLoader asks for."""
-        batch = self[indices]
-        return [{key: values[place] for key, values in batch.items()} for place in range(len(indices))]
 
     def __iter__(self) -> Iterator[Arrays]:
         for index in range(len(self._dataset)):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from geotfr.datasets.array_pool import ArrayPool
 from geotfr.datasets.shards import file_state, unchanged
 from geotfr.datasets.streams.node import Draws
 from geotfr.datasets.streams.rows import NumberedForm, Rows, collated, objects, packed
@@ -141,6 +142,7 @@ class RecordFiles(_Files):
         super().__init__(paths, turns)
         self._columns = Columns(features, shapes)
         self._indexed: dict[int, IndexedFeatures] = {}
+        self._pool = ArrayPool()
         self._form = NumberedForm(self._read_batch, self._read_each)
 
     def blocks(self, number: int) -> Iterator[Rows]:
@@ -205,7 +207,9 @@ class RecordFiles(_Files):
             found = self._columns.of(batch)
             arrays = {name: values for name, values in found.items() if isinstance(values, np.ndarray)}
             if not made:
-                made.update({name: np.empty((len(numbers), *a.shape[1:]), a.dtype) for name, a in arrays.items()})
+                made.update(
+                    {name: self._pool.empty((len(numbers), *a.shape[1:]), a.dtype) for name, a in arrays.items()}
+                )
             if len(arrays) < len(found) or _makes(arrays) != _makes(made):
                 # Records that differ: as they are, or an error that says how.
                 return collated(self._read_each(numbers))

@@ -45,6 +45,15 @@ class EncodeCounts:
         self.infinite += other.infinite
         self.overwritten += other.overwritten
 
+    def warnings(self) -> list[str]:
+        """What a user should know of values that float32 can't hold, one line each."""
+        found = []
+        if self.inexact:
+            found.append(f"{self.inexact:,} integers beyond 2^24 can't be held exactly by float32 and were rounded")
+        if self.infinite:
+            found.append(f"{self.infinite:,} float64 values beyond float32's range became infinite")
+        return found
+
 
 LIST_DTYPE: dict[str, np.dtype[Any]] = {
     "bytes": np.dtype(np.uint8),

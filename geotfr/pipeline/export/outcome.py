@@ -120,10 +120,7 @@ def outcome_warnings(manifest: Manifest, counts: EncodeCounts, oversized: int) -
             f"{oversized:,} records are larger than the limit max_file_size {options['max_file_size']:,}; each got"
             " a shard of its own"
         )
-    if counts.inexact:
-        found.append(f"{counts.inexact:,} integers beyond 2^24 can't be held exactly by float32 and were rounded")
-    if counts.infinite:
-        found.append(f"{counts.infinite:,} float64 values beyond float32's range became infinite")
+    found += counts.warnings()
     if counts.overwritten:
         found.append(
             f"{counts.overwritten:,} valid samples were overwritten with the default value because their pixel is"

@@ -88,11 +88,7 @@ class RasterInputs:
                 f"{columns} columns and {rows} rows ({layout.left_out_share:.1%} of the pixels) along the edges have no"
                 " patch; edge pad predicts them too"
             )
-        if counts.inexact:
-            found.append(f"{counts.inexact:,} integers beyond 2^24 can't be held exactly by float32 and were rounded")
-        if counts.infinite:
-            found.append(f"{counts.infinite:,} float64 values beyond float32's range became infinite")
-        return found
+        return found + counts.warnings()
 
     def reading(self) -> AbstractContextManager[None]:
         """A context for GDAL, with the block cache that the plan wants."""
