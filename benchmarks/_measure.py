@@ -74,10 +74,10 @@ def _child(call: str) -> None:
     module, function, arguments = json.loads(call)
     os.fsync = lambda _: None
     seconds = getattr(importlib.import_module(module), function)(**arguments)
-    print(json.dumps([seconds, _peak_mib()]))
+    print(json.dumps([seconds, peak_mib()]))
 
 
-def _peak_mib() -> float:
+def peak_mib() -> float:
     """The largest resident memory of this process. Linux's ``ru_maxrss`` counts the parent's from before exec too."""
     status = Path("/proc/self/status")
     if status.exists():

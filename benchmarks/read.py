@@ -12,17 +12,15 @@ TensorFlow's pipeline is ``TFRecordDataset -> batch -> map(parse_example, AUTOTU
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import resource
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from _readings import CHILD, child, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,23 +183,6 @@ READERS = {
 }
 
 
-def child(reader: str, paths: list[str]) -> None:
-    """Print seconds, CPU time, sum and peak memory of one reading; imports and first calls aren't counted."""
-    READERS[reader](paths[:1])
-    start, cpu = time.perf_counter(), time.process_time()
-    total = READERS[reader](paths)
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "cpu": cpu, "total": total, "rss_mib": peak}))
-
-
-def run(reader: str, paths: list[str]) -> dict[str, float]:
-    """One reading in a process of its own."""
-    command = [sys.executable, __file__, "--child", reader, *paths]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def compare(name: str, count: int, rounds: int) -> None:
     """Print the medians of one case and their ratio."""
     paths = files_of(name, count)
@@ -210,7 +191,7 @@ def compare(name: str, count: int, rounds: int) -> None:
     results: dict[str, list[dict[str, float]]] = {reader: [] for reader in readers}
     for _ in range(rounds):
         for reader in readers:
-            results[reader].append(run(reader, paths))
+            results[reader].append(run(__file__, reader, paths))
     seconds = {reader: statistics.median(r["seconds"] for r in got) for reader, got in results.items()}
     print(f"{name}: {count} records, {size / 1e6:.0f} MB in {FILES} files")
     for reader in readers:
@@ -228,8 +209,8 @@ def compare(name: str, count: int, rounds: int) -> None:
 
 def main() -> None:
     """Run the cases, or one reading where ``--child`` asks for it."""
-    if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], sys.argv[3:])
+    if sys.argv[1:2] == [CHILD]:
+        child(READERS, sys.argv[2], sys.argv[3:])
         return
     if sys.argv[1:2] == ["--write"]:
         write_files(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
