@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,13 @@ FROM_ELSEWHERE = re.compile(r"<link [^>]*href=['\"]?(?:https?:)?//[^>]*>|src=['\
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the made pages to those that are written."""
     files.append(File.generated(config, "reference/commands.md", content=commands_page()))
-    for notebook in sorted((HERE.parents[1] / "examples" / "notebooks").glob("*.ipynb")):
-        files.append(File.generated(config, f"examples/{notebook.stem}.md", content=notebook_page(notebook)))
+    notebooks = sorted((HERE.parents[1] / "examples" / "notebooks").glob("*.ipynb"))
+    # Each runs in a process of its own.
+    with ThreadPoolExecutor(2) as pool:
+        for notebook, (page, pictures) in zip(notebooks, pool.map(notebook_page, notebooks), strict=True):
+            files.append(File.generated(config, f"examples/{notebook.stem}.md", content=page))
+            for name, content in pictures.items():
+                files.append(File.generated(config, f"examples/{name}", content=content))
     return files
 
 
