@@ -25,7 +25,7 @@ SHAPES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "channels-last": (lambda batch: np.moveaxis(batch, 1, -1), ("(4, 12, 12, 2)", "channels_last=True")),
     "flat": (lambda batch: batch.reshape(4, -1), ("(4, 288)",)),
     "a-number": (lambda _: 3.0, ("found shape ()",)),
-    "nothing": (lambda _: None, ("type object",)),
+    "nothing": (lambda _: None, ("found None", "one array")),
     "text": (lambda batch: np.full(batch.shape, "x"), ("type <U1",)),
     "complex": (lambda batch: batch.astype(complex), ("type complex128",)),
     "two-arrays": (lambda batch: [batch, batch], ("a list of 2 arrays", "a mapping of name to array")),
@@ -86,7 +86,7 @@ def test_a_model_s_own_error_comes_through_with_a_note(tmp_path: Path, output: s
     with pytest.raises(ZeroDivisionError, match="its own words") as caught:
         geotfr.predict(later(fails), SCENE, tmp_path / output, patch_dimensions=8, batch_size=4)
     assert caught.value.__notes__ == [
-        "geotfr: the model failed on batch 2 (patches 8 to 8 of memory_1), an array float32 (1, 2, 8, 8)"
+        "geotfr: the model failed on batch 2 (patches 8 to 8 of the array), an array float32 (1, 2, 8, 8)"
     ]
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "twice": ({"source_options": {"patch_dimensions": 4}}, "map.tif", "patch_dimensions: is given twice"),
     "batch-size": ({"batch_size": 0}, "map.tif", "batch_size: found 0"),
-    "feature": ({"features": ["b3"]}, "map.tif", "features: 'b3' is no feature"),
+    "feature": (
+        {"features": ["b3"]},
+        "map.tif",
+        "features: 'b3' is no feature of the array (it has b1, b2)",
+    ),
     "class-names": ({"class_names": "a,b,c"}, "map.tif", "class_names: found 3 names"),
     "sequences": ({"source_options": {"sequence_data": True}}, "map.tif", "sequence_data: is about records"),
     "manifest": ({"mask_from": "manifest"}, "map.tif", "mask_from: manifest is for records"),
@@ -169,3 +173,9 @@ def test_records_that_are_too_few_or_of_two_sizes_are_told(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="'image' has 12 x 12 and 'label' has 8 x 8"):
         geotfr.predict(lambda batch: batch, mixer, tmp_path / "map.tif", **options)
     geotfr.predict(lambda batch: batch, mixer, tmp_path / "map.tif", features=["image"], **options)
+
+
+def test_a_feature_that_records_lack_is_told_by_the_option_s_name(tmp_path: Path) -> None:
+    exported = geotfr.export_image(SCENE, tmp_path / "set", patch_dimensions=8)
+    with pytest.raises(UsageError, match=r"^features: 'b9' is no feature of .*record 0.* \(it has b1, b2\)$"):
+        geotfr.predict(lambda batch: batch, exported, tmp_path / "map.tif", features=["b9"])

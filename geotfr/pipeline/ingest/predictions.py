@@ -100,6 +100,13 @@ class _Rows:
 class Predictions:
     """The records of a set of predictions.
 
+    Parameters
+    ----------
+    found, options, grid
+        The set, how it is read, and where it lies.
+    chosen_by
+        What the caller's option of the chosen features is called, for messages.
+
     Attributes
     ----------
     bands
@@ -108,8 +115,11 @@ class Predictions:
         Patches without a record, after a whole pass with :meth:`patches`; those that the export left out aside.
     """
 
-    def __init__(self, found: PredictionSet, options: IngestOptions, grid: OutputGrid) -> None:
+    def __init__(
+        self, found: PredictionSet, options: IngestOptions, grid: OutputGrid, *, chosen_by: str = "bands"
+    ) -> None:
         self._found = found
+        self._chosen_by = chosen_by
         self._options = options
         self._grid = grid
         self._expected = found.mixer.total_patches - len(found.dropped)
@@ -396,9 +406,10 @@ class Predictions:
         taken = {name: value for name, value in first.values.items() if name not in self._index_names}
         if self._options.patch_index is not None:
             self._check_index(first, self._options.patch_index)
-        for name, feature in _selected(taken, self._options.bands, f"{first.path}: record {first.first_in_file}"):
+        record = f"{first.path}: record {first.first_in_file}"
+        for name, feature in _selected(taken, self._options.bands, record, self._chosen_by):
             kind, length = self._kinds[feature]
-            where = f"{first.path}: record {first.first_in_file}: feature {feature!r}"
+            where = f"{record}: feature {feature!r}"
             if kind not in _KINDS.values():
                 raise RecordError(f"{where}: {kind}; float, int64 or one value of raw bytes is expected")
             reading = self._reading(feature, length, where)
@@ -491,7 +502,9 @@ class Predictions:
         return depths.get(feature)
 
 
-def _selected(features: Mapping[str, Any], bands: tuple[str, ...] | None, where: str) -> list[tuple[str, str]]:
+def _selected(
+    features: Mapping[str, Any], bands: tuple[str, ...] | None, where: str, option: str
+) -> list[tuple[str, str]]:
     """(band name, feature) pairs, by the selection or all."""
     names = list(features)
     if not names:
@@ -507,7 +520,7 @@ def _selected(features: Mapping[str, Any], bands: tuple[str, ...] | None, where:
             wanted = names[int(wanted) - 1]
         if wanted not in names:
             known = ", ".join(names[:12])
-            raise UsageError(f"bands: {wanted!r} is no feature of {where}{nearest(wanted, names)} (it has {known})")
+            raise UsageError(f"{option}: {wanted!r} is no feature of {where}{nearest(wanted, names)} (it has {known})")
         pairs.append((new if is_renamed else wanted, wanted))
     return pairs
 

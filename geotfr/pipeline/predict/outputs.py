@@ -48,6 +48,8 @@ def named_outputs(returned: Any, name: str, where: str) -> tuple[dict[str, NDArr
                 " or a mapping of name to array"
             )
         returned = returned[0]
+    if returned is None:
+        raise UsageError(f"model: {where}: found None; allowed are one array, or a mapping of name to array")
     given = returned if isinstance(returned, Mapping) else {name: returned}
     if not given:
         raise UsageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from geotfr.rasters.source import RasterSource
 
 __all__ = ["RasterInputs"]
+
+_TOLD = 12
+"""Names of features in a message."""
 
 
 class RasterInputs:
@@ -57,11 +59,11 @@ class RasterInputs:
         self._source = open_rasters(sources, options, workers)
         self._prepared = Prepared(self._source, options, workers=workers, memory_limit=None)
         plan = self._prepared.plan
-        self._specs = _chosen(plan.features, names, self._source)
         self._tally = Tally()
         layout = plan.layout
         first = self._source.sources[0]
-        self.name = first.name or "the array"
+        self.name = "the array" if first.memory is not None else first.name
+        self._specs = _chosen(plan.features, names, self.name)
         self.features = tuple(InputFeature(name=s.name, depth=s.depth, kind=s.kind) for s in self._specs)
         self.block_yx = layout.block_yx
         self.mixer = Mixer.for_layout(layout)
@@ -138,9 +140,7 @@ class _Writer:
             done += run.count
 
 
-def _chosen(
-    features: Sequence[FeatureSpec], names: Sequence[str] | None, source: RasterSource
-) -> tuple[FeatureSpec, ...]:
+def _chosen(features: Sequence[FeatureSpec], names: Sequence[str] | None, where: str) -> tuple[FeatureSpec, ...]:
     from geotfr.options import nearest
 
     if names is None:
@@ -148,6 +148,6 @@ def _chosen(
     known = {feature.name: feature for feature in features}
     for name in names:
         if name not in known:
-            where = os.path.basename(source.sources[0].name) or "the array"  # noqa: PTH119  (a name, maybe of no file)
-            raise UsageError(f"features: {name!r} is no feature of {where}{nearest(name, known)}")
+            told = ", ".join(list(known)[:_TOLD])
+            raise UsageError(f"features: {name!r} is no feature of {where}{nearest(name, known)} (it has {told})")
     return tuple(known[name] for name in names)

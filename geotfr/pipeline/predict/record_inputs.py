@@ -74,7 +74,7 @@ class RecordInputs:
         grid = output_grid(found, options)
         self.found = found
         self.report = ReadReport()
-        self._predictions = Predictions(found, options, grid)
+        self._predictions = Predictions(found, options, grid, chosen_by="features")
         self._bands = _by_feature(self._predictions.bands)
         self.name = found.mixer_path.name
         depths = {band.name: band.depth for band in found.manifest.bands} if found.manifest else {}
