@@ -51,6 +51,9 @@ _LABELS = (
     click.option("--label-where", metavar="CONDITION", help='Shapes to take, as "year = 2024".'),
     click.option("--label-crs", metavar="CRS", help="CRS of the shapes.  [default: the file's]"),
     click.option(
+        "--label-allow-empty", is_flag=True, help="Take a raster on which no shape lies: all of it is background."
+    ),
+    click.option(
         "--label-features",
         type=click.Choice(LABEL_FEATURES),
         help="Also write into each record the shapes in it: boxes and classes, or these and outlines.",

@@ -36,6 +36,7 @@ class LabelKeywords(TypedDict, total=False):
     label_where: str | None
     label_crs: str | None
     label_features: str | None
+    label_allow_empty: bool
     coco: bool
 
 
@@ -70,6 +71,8 @@ class LabelOptions:
     features
         ``boxes`` or ``polygons``: records also hold the shapes in their blocks, see
         :mod:`geotfr.pipeline.export.object_features`; None: they don't.
+    allow_empty
+        Take a grid on which no shape lies: all of it is background. Without it that is an error, as of a wrong CRS.
     coco
         Also write ``PREFIX-coco.json``: boxes and outlines of the shapes in each patch.
     """
@@ -87,6 +90,7 @@ class LabelOptions:
     where: str | None = None
     crs: str | None = None
     features: str | None = None
+    allow_empty: bool = False
     coco: bool = False
 
     @property
@@ -100,7 +104,7 @@ class LabelOptions:
         return self.name or self.field or "label"
 
     def as_used(self) -> dict[str, Any]:
-        """The options in JSON types, without folders."""
+        """The options that decide the records, in JSON types, without folders."""
         return {
             "source": None if self.path is None else PurePath(self.path).name,
             "field": self.field,
@@ -153,6 +157,7 @@ def label_options(given: Mapping[str, Any]) -> LabelOptions | None:
         where=found.get("label_where"),
         crs=found.get("label_crs"),
         features=_features(found.get("label_features")),
+        allow_empty=bool(found.get("label_allow_empty")),
         coco=bool(found.get("coco")),
     )
     if options.instances == options.band:

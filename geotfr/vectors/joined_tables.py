@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from geotfr.errors import UsageError
 from geotfr.grid.crs import same_crs
 from geotfr.grid.footprints import LONLAT, bounds_outlines
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
-from geotfr.vectors.arrow_arrays import texts_by_number
+from geotfr.vectors.arrow_arrays import numbers, texts_by_number
 from geotfr.vectors.extra import load_arrow
 from geotfr.vectors.geoparquet import geo_metadata, outline_wkb
 from geotfr.vectors.patch_table import TABLE_FORMAT, write_batches
@@ -33,7 +34,8 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
 
     A split that the joined table had ``before`` stays with its patches; new ones have none.
 
-    Columns that a table doesn't have are null in its rows. Outlines are in the one CRS of all, or else in longitude and
+    Columns that a table doesn't have are null in its rows; the share of a class that it doesn't have, of a band whose
+    classes it counted, is 0. Outlines are in the one CRS of all, or else in longitude and
     latitude: the bounds.
 
     Raises
@@ -72,6 +74,7 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
 
     def batches() -> Iterator[Any]:
         for table in tables:
+            counted = {_class_band(name) for name in table.names} - {None}
             for group in table.groups():
                 arrays = {name: group[name] for name in group.column_names}
                 if not is_one_crs:
@@ -80,12 +83,25 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
                     )
                     arrays["geometry"] = outline_wkb(bounds_outlines(np.stack([west, south, east, north], axis=1)))
                 arrays["split"] = splits.of(group)
-                yield pa.Table.from_arrays(
-                    [arrays.get(name, pa.nulls(group.num_rows, types[name])) for name in names], schema=schema
-                )
+                none = numbers(np.zeros(group.num_rows))
+                for name in names:
+                    if name not in arrays:
+                        is_counted = _class_band(name) in counted and types[name] == pa.float64()
+                        arrays[name] = none if is_counted else pa.nulls(group.num_rows, types[name])
+                yield pa.Table.from_arrays([arrays[name] for name in names], schema=schema)
 
     write_batches(file, schema, batches())
     return sum(map(len, tables))
+
+
+def _class_band(column: str) -> str | None:
+    """The band that a column of class shares is of, empty where it is the only one; None for another column.
+
+    >>> _class_band("share_landcover_3"), _class_band("share_3"), _class_band("mean_b1")
+    ('landcover', '', None)
+    """
+    found = re.fullmatch(r"share_(?:(.*)_)?-?[0-9]+", column)
+    return None if found is None else found[1] or ""
 
 
 class _Splits:
@@ -97,11 +113,11 @@ class _Splits:
         if table is None:
             return
         codes, self._texts = table.codes("split")
-        numbers, owners = table.column("number"), table.set_numbers()
+        patch_numbers, owners = table.column("number"), table.set_numbers()
         for place, patches in enumerate(table.sets):
             mine = owners == place
             known = np.full(patches.rows * patches.columns, -1, np.int64)
-            known[numbers[mine]] = codes[mine]
+            known[patch_numbers[mine]] = codes[mine]
             self._codes[patches.source] = known
 
     def of(self, group: Any) -> Any:
@@ -110,6 +126,6 @@ class _Splits:
         known = self._codes.get(source or "")
         if known is None:
             return group["split"]
-        numbers = group["number"].to_numpy()
-        places = np.minimum(numbers, len(known) - 1)
-        return texts_by_number(np.where(numbers < len(known), known[places], -1), self._texts)
+        patches = group["number"].to_numpy()
+        places = np.minimum(patches, len(known) - 1)
+        return texts_by_number(np.where(patches < len(known), known[places], -1), self._texts)

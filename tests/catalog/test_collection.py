@@ -141,3 +141,33 @@ def test_what_means_no_collection_is_refused(tmp_path: Path) -> None:
     for sources, code, words in cases:
         assert_refused(run("export", *sources, *options), code, words)
     assert not list(tmp_path.glob("all*"))
+
+
+def test_rasters_without_labels_are_background_where_that_is_allowed(tmp_path: Path) -> None:
+    shapely = pytest.importorskip("shapely")
+    scenes(tmp_path / "in", "a", "b")
+    box = shapely.box(500000, 3999980, 500020, 4000000)
+    labels = geopandas.GeoDataFrame({"class": ["water"]}, geometry=[box], crs="EPSG:32618")
+    labels.to_file(tmp_path / "labels.gpkg")
+    arguments: tuple[Any, ...] = ("export", tmp_path / "in", "--collection", "-o", tmp_path / "all")
+    wanted = ("--patch-dimensions", "2", "--labels", tmp_path / "labels.gpkg", "--label-field", "class")
+    assert_refused(run(*arguments, *wanted, "-q"), 10, "none of its 1 shapes", "--label-allow-empty")
+    # What was exported before the refusal stays: the flag changes no record.
+    done = run(*arguments, *wanted, "--label-allow-empty", "--label-features", "polygons", "--json", "--overwrite")
+    assert done.code == 0, done.told
+    assert "b: " in done.stderr
+    assert "all of it is background" in done.stderr
+    table = geopandas.read_parquet(tmp_path / "all-patches.parquet")
+    assert table["share_1"].tolist() == [1.0] + [0.0] * 14
+
+
+def test_a_split_of_one_name_packs_all_rasters_into_shared_shards(tmp_path: Path) -> None:
+    paths = scenes(tmp_path / "in", "a", "b")
+    result = geotfr.export_collection(paths, tmp_path / "all", patch_dimensions=2)
+    before = geotfr.PatchDataset(result.table)
+    made = geotfr.split_patches(result.table, by="random", shares="shared=1", shards_prefix=tmp_path / "all")
+    assert [path.name for path in made.shards] == ["all-shared.tfrecord.gz"]
+    after = geotfr.PatchDataset(tmp_path / "all-shared-patches.parquet", columns=["source"])
+    assert len(after) == len(before) == 15
+    assert all((one["b1"] == other["b1"]).all() for one, other in zip(before, after, strict=True))
+    assert [str(item["source"]) for item in after] == ["a.tif"] * 6 + ["b.tif"] * 9

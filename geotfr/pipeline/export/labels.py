@@ -231,7 +231,9 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
     places = in_pixels(found.shapes[chosen], rasters.geobox)
     inside = _on_grid(places, rasters.geobox)
     if not inside.any():
-        raise InputError(_nothing_there(found, rasters.geobox))
+        if not wanted.allow_empty:
+            raise InputError(_nothing_there(found, rasters.geobox))
+        warnings.append(f"{found.name}: none of its shapes lies on the export's grid; all of it is background")
     codes = found.codes[chosen][inside]
     burnt = np.array([wanted.ignore if value is None else value for value in (*values, None)], object)[codes]
     order = np.argsort(_ranks(found, wanted)[codes], kind="stable")
@@ -372,7 +374,7 @@ def _nothing_there(found: Shapes, geobox: GeoBox) -> str:
     return (
         f"{found.name}: none of its {len(found):,} shapes has a class and lies on the export's grid"
         f" ({west:g} {south:g} to {east:g} {north:g} in {geobox.crs[:40] or 'no CRS'}); check its CRS (--label-crs) and"
-        " --label-where"
+        " --label-where, or take it as background (--label-allow-empty)"
     )
 
 

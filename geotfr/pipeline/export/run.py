@@ -301,7 +301,8 @@ def export_image(
     allow_ungeoreferenced
         Take rasters that have no georeference.
     labels, label_field, label_name, label_classes, label_priority, label_background, label_ignore, label_all_touched,
-    label_instances, label_layer, label_where, label_crs, label_features, coco
+    label_instances, label_layer, label_where, label_crs, label_features,
+    label_allow_empty, coco
         Shapes burnt as a band, or a raster of classes: see :class:`geotfr.options.labels.LabelOptions`.
     min_valid, min_share, class_band, keep, within, sample, stratify, balance, seed
         Which patches are written: see :class:`geotfr.options.choice.ChoiceOptions`. No mixer is written unless every
