@@ -115,3 +115,12 @@ def test_what_has_no_meaning_is_refused(dataset) -> None:
         geotfr.to_tf_dataset(geotfr.stream([1, 2]).map(int))
     with pytest.raises(UsageError, match="'x' is object; arrays, numbers and texts are wanted"):
         geotfr.to_tf_dataset(geotfr.stream([{"x": object()}]).map(dict))
+
+
+def test_tensors_that_are_kept_stay_though_memory_is_used_again(scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("geotfr.datasets.array_pool.LEAST_BYTES", 1)
+    source = geotfr.PatchDataset(scene.mixer, kernel_size=1, with_place=True)
+    kept = [batch for _ in range(3) for batch in geotfr.to_tf_dataset(source, batch_size=4, shuffle=3).prefetch(2)]
+    assert len(kept) == 3 * COUNT // 4
+    for batch in kept:
+        np.testing.assert_array_equal(batch["red"], scene.blocks("red", batch["number"].numpy()))

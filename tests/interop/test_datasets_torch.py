@@ -155,3 +155,17 @@ def test_what_has_no_meaning_is_refused(dataset) -> None:
         geotfr.to_torch(dataset, rank=2, world=2)
     with pytest.raises(UsageError, match="pixels are split by their data set"):
         geotfr.to_torch(dataset.pixels(), rank=0, world=2)
+
+
+def test_tensors_that_are_kept_stay_though_memory_is_used_again(scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("geotfr.datasets.array_pool.LEAST_BYTES", 1)
+    source = geotfr.PatchDataset(scene.mixer, kernel_size=1)
+    tensors = geotfr.to_torch(source)
+    kept = []
+    for number in [*range(COUNT), *range(COUNT)]:
+        values = tensors[number]["red"]
+        kept.append((number, values.view(-1)[3:]))
+        del values
+        kept = kept[-7:] if number % 3 else kept
+    for number, part in kept:
+        np.testing.assert_array_equal(part.numpy(), scene.block("red", number).ravel()[3:])

@@ -113,7 +113,8 @@ class PredictResult:
     def to_text(self) -> str:
         """The summary for a person, some lines."""
         rows, cols = self.geobox.shape_yx
-        what = str(self.raster) if self.raster else f"{len(self.shards):,} shards and {self.mixer or self.manifest}"
+        shards = f"{len(self.shards):,} shard{'s' if len(self.shards) != 1 else ''}"
+        what = str(self.raster) if self.raster else f"{shards} and {self.mixer or self.manifest}"
         bands = ", ".join(f"{name} {dtype}" for name, dtype in zip(self.bands[:12], self.dtypes, strict=False))
         return "\n".join(
             (
