@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -182,3 +183,12 @@ def test_the_command_line_asks_for_sequences_too(tmp_path: Path) -> None:
     assert given.code == 0, given.told
     assert (tmp_path / "a" / "set.tfrecord.gz").read_bytes() == (tmp_path / "b" / "set.tfrecord.gz").read_bytes()
     assert wire.read_sequences(tmp_path / "a" / "set.tfrecord.gz")[0][1]["b1"][0].tolist() == [1]
+
+
+def test_the_speed_that_is_told_counts_all_records_of_a_patch(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 256, 256))
+    options = {"patch_dimensions": 128, "sequence_data": True, "compressed": False}
+    result = geotfr.export_image(source, tmp_path / "set", **options)
+    written = sum(path.stat().st_size for path in result.shards)
+    assert written > 2e6
+    assert f" ({written / 1e6:,.0f} MB/s)" in replace(result, seconds=1.0).to_text()

@@ -134,11 +134,12 @@ class ExportResult:
         """The summary for a person, some lines."""
         rows, columns = self.plan.layout.left_out_yx
         seconds = max(self.seconds, 1e-9)
+        written = self.plan.total_bytes * self.patches_written / max(self.plan.layout.count, 1)
         return "\n".join(
             (
                 f"wrote     {self.patches_written:,} patches to {len(self.shards):,}"
                 f" shard{'s' if len(self.shards) != 1 else ''}, {human_bytes(self.size_bytes)}, in"
-                f" {self.seconds:.1f} s ({self.patches_written * self.plan.record_bytes / seconds / 1e6:,.0f} MB/s)",
+                f" {self.seconds:.1f} s ({written / seconds / 1e6:,.0f} MB/s)",
                 f"dropped   {self.patches_dropped:,} patches over the masked threshold or not chosen; {columns} columns"
                 f" and {rows} rows ({self.plan.layout.left_out_share:.1%} of the pixels) along the edges",
                 f"masked    {self.masked_share:.1%} of the patches' pixels",
