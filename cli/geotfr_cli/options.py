@@ -27,7 +27,7 @@ __all__ = [
     "retry_option",
     "show",
     "shows_progress",
-    "telling_how_to_resume",
+    "telling_how_to_go_on",
     "warn",
     "workers_option",
 ]
@@ -94,17 +94,18 @@ def executor_options(function: F) -> F:
 
 
 @contextlib.contextmanager
-def telling_how_to_resume(ctx: click.Context) -> Iterator[None]:
-    """Add the command that continues to the error of a run whose engine is lost."""
+def telling_how_to_go_on(ctx: click.Context, *, resumes: bool) -> Iterator[None]:
+    """Add the command that continues, or begins again, to the error of a run whose engine is lost."""
     from geotfr.errors import EngineLostError
 
     try:
         yield
     except EngineLostError as error:
         command = ["geotfr", *ctx.ensure_object(Settings).args]
-        if "--resume" not in command:
+        if resumes and "--resume" not in command:
             command.append("--resume")
-        raise EngineLostError(f"{error}; continue with: {shlex.join(command)}") from error
+        words = "continue with" if resumes else "the command"
+        raise EngineLostError(f"{error}; {words}: {shlex.join(command)}") from error
 
 
 memory_limit_option = click.option(

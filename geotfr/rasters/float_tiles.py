@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TileTables", "encoded_tile", "takes_float_tiles"]
+__all__ = ["TileTables", "encoded_tile", "tag_values", "takes_float_tiles"]
 
 _LEVEL = 1
 _KNOWN = frozenset(
@@ -116,6 +116,21 @@ class TileTables:
                 raise ValueError(f"{values.max():,} is beyond the file's tables; --creation-option BIGTIFF=YES")
             self._file.seek(position)
             self._file.write(values.astype(dtype).tobytes())
+
+
+def tag_values(file: BinaryIO, tag: int) -> NDArray[np.uint64]:
+    """The whole numbers that the first directory of a little-endian TIFF has for ``tag``, ``(n,)``.
+
+    Raises
+    ------
+    ValueError
+        There are none, or the file isn't as expected.
+    """
+    kind, count, position = _entries(file).get(tag, (0, 0, 0))
+    if kind not in _TYPES:
+        raise ValueError(f"tag {tag} isn't there, or holds values of type {kind}")
+    file.seek(position)
+    return np.frombuffer(file.read(count * np.dtype(_TYPES[kind]).itemsize), _TYPES[kind]).astype(np.uint64)
 
 
 def _entries(file: BinaryIO) -> dict[int, tuple[int, int, int]]:

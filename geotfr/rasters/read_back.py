@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -13,17 +14,60 @@ from geotfr.grid.crs import crs_text, same_crs
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import rasterio
     from numpy.typing import DTypeLike, NDArray
 
     from geotfr.grid import GeoBox
 
-__all__ = ["PixelCheck", "check_raster"]
+__all__ = ["PixelCheck", "PixelReader", "check_raster"]
 
 
 _SIDE = 1024
+
+
+class PixelReader:
+    """A GeoTIFF of this run that is read window by window; a context manager that closes it.
+
+    Raises
+    ------
+    OutputError
+        If it can't be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._name = os.fspath(path)
+        with self._read_back():
+            self._dataset = safe_open(self._name)
+
+    def pixels(self, window: Window) -> NDArray[np.generic]:
+        """``(band, row, col)``; raises OutputError if they can't be read."""
+        with self._read_back():
+            found: NDArray[np.generic] = self._dataset.read(window=_place(window))
+            return found
+
+    def valid(self, window: Window) -> NDArray[np.bool_]:
+        """The mask ``(row, col)``; raises OutputError if it can't be read."""
+        with self._read_back():
+            return np.asarray(self._dataset.dataset_mask(window=_place(window)) > 0)
+
+    @contextmanager
+    def _read_back(self) -> Iterator[None]:
+        try:
+            yield
+        except (GeotfrError, *GDAL_ERRORS) as error:
+            raise OutputError(f"{self._name}: can't be read back: {gdal_words(error)}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._dataset.close()
+
+
+def _place(window: Window) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (window.row, window.row_stop), (window.col, window.col_stop)
 
 
 class PixelCheck:

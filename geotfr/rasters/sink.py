@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from geotfr.grid import GeoBox
 
-__all__ = ["DISK_HINT", "GeoTiffSink", "gdal_calls"]
+__all__ = ["DISK_HINT", "GeoTiffSink", "gdal_calls", "tag_raster"]
 
 # No side file: it would stay at the temporary name when the raster is renamed.
 SINK_ENV = {"GDAL_PAM_ENABLED": "NO"}
@@ -200,7 +200,8 @@ class GeoTiffSink:
         if self._tiles is not None:
             tiles, self._tiles = self._tiles, None
             tiles.close()
-            self._tag_closed()
+            if any(self._tags):
+                tag_raster(self.path, self._tags)
         if self._dataset.closed:
             return
         with gdal_calls(self.path, "what was left can't be written", DISK_HINT):
@@ -216,19 +217,6 @@ class GeoTiffSink:
         except OutputError:
             logging.getLogger(__name__).debug("closing %s after an error failed too", self.path)
 
-    def _tag_closed(self) -> None:
-        """Open the file that was closed once more, for its bands' metadata items."""
-        if not any(self._tags):
-            return
-        path = os.path.abspath(self.path)  # noqa: PTH100  (not resolved: a name, never an address)
-        with (
-            gdal_calls(self.path, "its metadata can't be written", DISK_HINT),
-            quiet_georeference(),
-            rasterio.open(path, "r+", driver="GTiff", sharing=False) as dataset,
-        ):
-            for number, items in enumerate(self._tags, 1):
-                dataset.update_tags(number, **items)
-
     def __enter__(self) -> Self:
         return self
 
@@ -237,6 +225,24 @@ class GeoTiffSink:
             self.close()
         else:
             self.abandon()
+
+
+def tag_raster(path: str, tags: Sequence[Mapping[str, str]]) -> None:
+    """Give each band of the GeoTIFF ``path``, which is closed, its metadata items.
+
+    Raises
+    ------
+    OutputError
+        If they can't be written.
+    """
+    with (
+        gdal_calls(path, "its metadata can't be written", DISK_HINT),
+        quiet_georeference(),
+        # Not resolved: a name, never an address.
+        rasterio.open(os.path.abspath(path), "r+", driver="GTiff", sharing=False) as dataset,  # noqa: PTH100
+    ):
+        for number, items in enumerate(tags, 1):
+            dataset.update_tags(number, **items)
 
 
 @contextmanager

@@ -86,6 +86,16 @@ class ReadReport:
     fault_count: int = 0
     lost_bytes: int = 0
 
+    def add(self, other: ReadReport) -> None:
+        """Take what another reading met, after what this one did."""
+        self.files += other.files
+        self.records += other.records
+        self.notes += other.notes
+        self.warnings += other.warnings
+        self.faults += other.faults[: FAULTS_KEPT - len(self.faults)]
+        self.fault_count += other.fault_count
+        self.lost_bytes += other.lost_bytes
+
     def add_fault(self, fault: Fault, *, lost_bytes: int = 0) -> None:
         """Count ``fault``, and keep it if there is room."""
         self.fault_count += 1

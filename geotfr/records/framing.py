@@ -117,6 +117,8 @@ class RecordBlocks:
         Largest payload; None is 2 GiB, and less for small compressed files (see ``GROWTH_LIMIT``).
     batch_bytes
         Size of the buffer, where records are no larger.
+    unchecked
+        So many records at the file's start are passed over: their payloads aren't checked.
     report
         Takes faults.
 
@@ -135,6 +137,7 @@ class RecordBlocks:
         on_bad_record: BadRecord = "error",
         max_record_bytes: int | None = None,
         batch_bytes: int = BATCH_BYTES,
+        unchecked: int = 0,
         report: ReadReport,
     ) -> None:
         if on_bad_record not in ("error", "skip", "repair"):
@@ -142,6 +145,7 @@ class RecordBlocks:
         self.templates: dict[int, RowCrc] = {}
         self._stream = stream
         self._verify = verify_checksums
+        self._unchecked = unchecked
         self._policy = on_bad_record
         self._limit = _default_limit(stream) if max_record_bytes is None else max_record_bytes
         self._batch_bytes = batch_bytes
@@ -291,7 +295,7 @@ class RecordBlocks:
         self, starts: NDArray[np.int64], sizes: NDArray[np.int64], is_even: bool
     ) -> tuple[NDArray[np.bool_], bool]:
         """Which records have the payload that their checksum tells; whether those are all proven by a template."""
-        if not self._verify:
+        if not self._verify or self._record + len(starts) <= self._unchecked:
             return np.ones(len(starts), np.bool_), False
         return right_payloads(self._buffer, starts, sizes, self.templates.get(int(sizes[0])) if is_even else None)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["FeatureBatch", "feature_batches", "read_features", "read_records"]
+__all__ = ["FeatureBatch", "count_records", "feature_batches", "read_features", "read_records"]
 
 DECODED_BYTES = 256 << 20
 """What the values of one record may grow to in memory, where no limit is given: 8 times for int64 lists of small
@@ -102,10 +102,22 @@ def _payloads(block: Block) -> Iterator[bytes]:
             yield block.data[start:stop].tobytes()
 
 
+def count_records(path: PathLike, *, report: ReadReport) -> int:
+    """How many records a file holds; lengths are checked, payloads aren't.
+
+    Raises as :func:`read_records` does of lengths.
+    """
+    with _opened(path, "auto", report) as (stream, used):
+        found = sum(len(block.starts) for block in RecordBlocks(stream, verify_checksums=False, report=used))
+        used.records += found
+    return found
+
+
 def read_features(
     path: PathLike,
     *,
     names: Collection[str] | None = None,
+    numbers: range | None = None,
     compression: Compression = "auto",
     verify_checksums: bool = True,
     on_bad_record: BadRecord = "error",
@@ -121,6 +133,9 @@ def read_features(
     ----------
     names
         The features wanted; those a record doesn't have are absent from its batch. None is all.
+    numbers
+        Which records of the file, from 0, at least: the file is read up to them, but those before aren't decoded, nor
+        their payloads checked. None is all.
     batch_bytes
         Size of the buffer; a larger record gets a larger one.
     compression, verify_checksums, on_bad_record, max_record_bytes, report
@@ -149,6 +164,7 @@ def read_features(
         yield from feature_batches(
             stream,
             names=names,
+            numbers=numbers,
             verify_checksums=verify_checksums,
             on_bad_record=on_bad_record,
             max_record_bytes=max_record_bytes,
@@ -161,6 +177,7 @@ def feature_batches(
     stream: ByteStream,
     *,
     names: Collection[str] | None = None,
+    numbers: range | None = None,
     verify_checksums: bool = True,
     on_bad_record: BadRecord = "error",
     max_record_bytes: int | None = None,
@@ -175,11 +192,16 @@ def feature_batches(
         on_bad_record=on_bad_record,
         max_record_bytes=max_record_bytes,
         batch_bytes=batch_bytes,
+        unchecked=0 if numbers is None else numbers.start,
         report=report,
     )
     growth_limit = DECODED_BYTES if max_record_bytes is None else max_record_bytes
     decoder = BatchDecoder(stream, blocks.templates, wanted, growth_limit, on_bad_record, report)
     for block in blocks:
+        if numbers is not None and block.first + len(block.starts) <= numbers.start:
+            continue
+        if numbers is not None and block.first >= numbers.stop:
+            break
         for batch in decoder.batches(block):
             report.records += len(batch.records)
             yield batch

@@ -21,6 +21,7 @@ from oracle.run import contents, run_apart
 import geotfr
 from geotfr.errors import EngineLostError
 from geotfr.pipeline.export.parts import distribute
+from geotfr.pipeline.ingest.parts import distribute as ingest_distribute
 
 pytestmark = [
     pytest.mark.interop,
@@ -136,3 +137,34 @@ def test_a_scheduler_that_is_not_there_is_told(source: Path, tmp_path: Path) -> 
     assert "continue with: geotfr export" in line
     assert "--resume" in line
     assert not [name for name in contents(tmp_path) if name.startswith((".", "set"))]
+
+
+def test_an_ingest_on_a_cluster_loses_a_worker_and_then_its_scheduler(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_distribute, "_AREA_BYTES", 2**20)
+    (tmp_path / "set").mkdir()
+    (tmp_path / "out").mkdir()
+    geotfr.export_image(source, tmp_path / "set" / "p", feature_kinds="native", **GIVEN)
+    geotfr.ingest_predictions(tmp_path / "set", (), tmp_path / "one.tif", creation_options=("BLOCKYSIZE=128",))
+    expected, target = (tmp_path / "one.tif").read_bytes(), tmp_path / "out" / "map.tif"
+    given: dict[str, Any] = {"creation_options": ("BLOCKYSIZE=128",), "overwrite": True}
+    with cluster(2) as (address, scheduler, workers):
+
+        def kill_worker(*_: object) -> None:
+            if workers[0].poll() is None:
+                os.kill(workers[0].pid, signal.SIGKILL)
+
+        geotfr.ingest_predictions(tmp_path / "set", (), target, scheduler=address, progress=kill_worker, **given)
+        assert contents(tmp_path / "out") == {"map.tif": expected}
+        assert workers[0].wait() == -signal.SIGKILL
+
+        def kill_scheduler(*_: object) -> None:
+            if scheduler.poll() is None:
+                os.kill(scheduler.pid, signal.SIGKILL)
+                scheduler.wait()
+
+        with pytest.raises(EngineLostError, match="run it again"):
+            geotfr.ingest_predictions(tmp_path / "set", (), target, scheduler=address, progress=kill_scheduler, **given)
+    # The older raster stays as it was.
+    assert contents(tmp_path / "out") == {"map.tif": expected}

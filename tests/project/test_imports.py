@@ -38,6 +38,7 @@ ONLY_IN = {
 APART = (
     ("pipeline/executors", ("catalog", "export", "ingest", "predict", "tables", "transfer"), ()),
     ("pipeline/export", ("export.parts",), ("export/parts/", "export/run.py")),
+    ("pipeline/ingest", ("ingest.parts",), ("ingest/parts/", "ingest/run.py")),
 )
 HEAVY = (
     "numpy",
@@ -105,7 +106,7 @@ def test_a_library_has_one_importing_room(path: Path) -> None:
 
 @pytest.mark.parametrize(("here", "there", "may"), APART, ids=[here for here, _, _ in APART])
 def test_sub_rooms_keep_apart(here: str, there: tuple[str, ...], may: tuple[str, ...]) -> None:
-    """Engines know no flow; an export knows of its parts only where it hands over to them."""
+    """Engines know no flow; a flow knows of its parts only where it hands over to them."""
     for path in sorted((ROOT / "geotfr" / here).rglob("*.py")):
         if any(each in path.as_posix() for each in may):
             continue

@@ -18,7 +18,7 @@ from geotfr_cli.options import (
     overwrite_option,
     show,
     shows_progress,
-    telling_how_to_resume,
+    telling_how_to_go_on,
     warn,
     workers_option,
 )
@@ -247,7 +247,7 @@ def command(
     }
     result: ExportResult | PartResult
     if split is None:
-        with telling_how_to_resume(click.get_current_context()):
+        with telling_how_to_go_on(click.get_current_context(), resumes=True):
             result = export_image(
                 sources,
                 prefix,

@@ -10,9 +10,11 @@ import click
 from geotfr_cli.options import (
     LOSSES,
     common_options,
+    executor_options,
     overwrite_option,
     show,
     shows_progress,
+    telling_how_to_go_on,
     warn,
     workers_option,
 )
@@ -137,6 +139,7 @@ if TYPE_CHECKING:
 @click.option("--verify", is_flag=True, help="Read the records once more and compare every pixel of the raster.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop; nothing is written.")
 @workers_option
+@executor_options
 @overwrite_option
 @common_options
 def command(
@@ -174,12 +177,10 @@ def command(
     if each or mosaic:
         results = _of_folder(mixer, output, mosaic=mosaic, **run, **options)
     else:
-        from geotfr.pipeline.ingest.run import ingest_predictions
-
         first = None if options["grid"] is not None else mixer
-        results = iter([ingest_predictions(first, shards, output, **run, **options)])
+        results = _of_set(first, shards, output, **run, **options)
     done = []
-    for result in results:
+    for result in _told(results):
         warn((*result.notes, *result.warnings), quiet=quiet)
         if not as_json:
             show(result.to_text(), {}, quiet=quiet, as_json=False)
@@ -191,6 +192,18 @@ def command(
         show("", {"rasters": documents} if each else documents[0], quiet=quiet, as_json=True)
     if any(result.patches_lost or result.values_clamped for result in done):
         click.get_current_context().exit(LOSSES)
+
+
+def _told(results: Iterator[IngestResult]) -> Iterator[IngestResult]:
+    """The results as they come; what a lost engine leaves to do is told."""
+    with telling_how_to_go_on(click.get_current_context(), resumes=False):
+        yield from results
+
+
+def _of_set(mixer: str | None, shards: tuple[str, ...], output: str, **options: Any) -> Iterator[IngestResult]:
+    from geotfr.pipeline.ingest.run import ingest_predictions
+
+    yield ingest_predictions(mixer, shards, output, **options)
 
 
 def _check_of_folder(shards: tuple[str, ...], options: dict[str, Any], *, mosaic: bool) -> None:
@@ -207,7 +220,10 @@ def _of_folder(folder: str, output: str, *, mosaic: bool, **options: Any) -> Ite
     from geotfr.pipeline.ingest.each import ingest_each
     from geotfr.pipeline.ingest.neighbours import ingest_mosaic
 
-    return iter([ingest_mosaic(folder, output, **options)]) if mosaic else ingest_each(folder, output, **options)
+    if mosaic:
+        yield ingest_mosaic(folder, output, **options)
+    else:
+        yield from ingest_each(folder, output, **options)
 
 
 def _show_plan(

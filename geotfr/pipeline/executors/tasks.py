@@ -24,6 +24,9 @@ MOST_LOSSES = 5
 """So often workers may die while the same task is waited for."""
 
 
+_RESUME = "what is finished is kept for --resume (resume=True)"
+
+
 class Pending(Protocol[T_co]):
     """A task under way."""
 
@@ -67,8 +70,12 @@ class Engine(Protocol):
         ...
 
 
-def run_tasks(engine: Engine, fn: Callable[[int], T], count: int, commit: Callable[[T], None]) -> None:
+def run_tasks(
+    engine: Engine, fn: Callable[[int], T], count: int, commit: Callable[[T], None], *, again: str = _RESUME
+) -> None:
     """Commit ``fn(0)`` to ``fn(count - 1)``, in this order; at most four times the engine's width are under way.
+
+    ``again`` tells what to do when the engine is lost.
 
     Raises
     ------
@@ -88,8 +95,7 @@ def run_tasks(engine: Engine, fn: Callable[[int], T], count: int, commit: Callab
         except Exception as error:
             if engine.lost_engine(error):
                 raise EngineLostError(
-                    f"{engine.name}: the engine is lost at task {done + 1:,} of {count:,} ({_told(error)}); what is"
-                    " finished is kept for --resume (resume=True)"
+                    f"{engine.name}: the engine is lost at task {done + 1:,} of {count:,} ({_told(error)}); {again}"
                 ) from error
             if not engine.lost_worker(error):
                 raise
@@ -97,8 +103,7 @@ def run_tasks(engine: Engine, fn: Callable[[int], T], count: int, commit: Callab
             if losses > MOST_LOSSES:
                 raise EngineLostError(
                     f"{engine.name}: workers died {losses} times during task {done + 1:,} of {count:,}, the last so:"
-                    f" {_told(error)}; give fewer --workers, or them more memory; what is finished is kept for --resume"
-                    " (resume=True)"
+                    f" {_told(error)}; give fewer --workers, or them more memory; {again}"
                 ) from error
             engine.renew()
             # Only what was lost is run again; a queue that is full stays so.

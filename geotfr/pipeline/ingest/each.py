@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Unpack
 
 from geotfr.errors import OutputError
 from geotfr.mixer.sets import find_each
-from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
-from geotfr.pipeline.ingest.run import ingest_set, plan_set
+from geotfr.options import IngestKeywords, IngestOptions
+from geotfr.pipeline.ingest.run import ingest_set, ingest_workers, plan_set
 from geotfr.storage.atomic import check_output
 from geotfr.stores.path import any_path, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
 
+    from geotfr.pipeline.executors.choose import ExecutorKind
     from geotfr.pipeline.ingest.plan import IngestPlan
     from geotfr.pipeline.ingest.result import IngestResult
     from geotfr.pipeline.progress import Progress
@@ -28,6 +30,8 @@ def ingest_each(
     *,
     overwrite: bool = False,
     workers: int | None = None,
+    executor: ExecutorKind | Executor | None = None,
+    scheduler: str | None = None,
     progress: bool | Progress = False,
     verify: bool = False,
     **options: Unpack[IngestKeywords],
@@ -38,7 +42,7 @@ def ingest_each(
     written. Options as :func:`geotfr.ingest_predictions`; raises as it does.
     """
     checked = IngestOptions.checked(**options)
-    threads = resolve_workers(workers, os.cpu_count() or 1)
+    threads, spread = ingest_workers(workers, executor, scheduler, checked)
     found = find_each(folder, shard_order=checked.shard_order)
     target = any_path(output)
     try:
@@ -58,16 +62,22 @@ def ingest_each(
             preview=None,
             overwrite=overwrite,
             threads=threads,
+            spread=spread,
             progress=progress,
             verify=verify,
         )
 
 
 def plan_each(
-    folder: str | os.PathLike[str], *, workers: int | None = None, **options: Unpack[IngestKeywords]
+    folder: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    executor: ExecutorKind | Executor | None = None,
+    scheduler: str | None = None,
+    **options: Unpack[IngestKeywords],
 ) -> Iterator[tuple[str, IngestPlan]]:
     """(name, plan) of every set in ``folder``; nothing is written. Raises as :func:`ingest_each` does."""
     checked = IngestOptions.checked(**options)
-    threads = resolve_workers(workers, os.cpu_count() or 1)
+    threads, spread = ingest_workers(workers, executor, scheduler, checked)
     for name, each in find_each(folder, shard_order=checked.shard_order).items():
-        yield name, plan_set(each, checked, threads=threads)
+        yield name, plan_set(each, checked, threads=threads, spread=spread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest.overlap import PatchRun
     from geotfr.pipeline.ingest.source_mask import SourceMask
 
-__all__ = ["Extremes", "Finish", "reduced_dtype", "reduced_names"]
+    _Where = Callable[[int, int, int], str]
+    """(patch, row, column) of a run to the words for it."""
+
+__all__ = ["Extremes", "Finish", "FinishCounts", "reduced_dtype", "reduced_names"]
 
 _INTEGERS = tuple(np.dtype(name) for name in ("u1", "i1", "u2", "i2", "u4", "i4", "i8"))
 
@@ -75,6 +79,21 @@ class Extremes:
         return None
 
 
+@dataclass(slots=True, kw_only=True)
+class FinishCounts:
+    """Values that lost a fraction, that were moved into the type's range, and that are nodata by chance."""
+
+    rounded: int = 0
+    clamped: int = 0
+    equal_nodata: int = 0
+
+    def add(self, other: FinishCounts) -> None:
+        """Count what was met elsewhere too."""
+        self.rounded += other.rounded
+        self.clamped += other.clamped
+        self.equal_nodata += other.equal_nodata
+
+
 class Finish:
     """The last step of every pixel.
 
@@ -93,8 +112,8 @@ class Finish:
 
     Attributes
     ----------
-    rounded, clamped, equal_nodata
-        Values that lost a fraction, that were moved into the type's range, and that are nodata by chance.
+    met
+        What was met on the way.
     """
 
     def __init__(
@@ -113,9 +132,7 @@ class Finish:
         self._mask = mask
         self._has_mask_plane = has_mask_plane
         self._classes = None if classes is None else sorted(classes)
-        self.rounded = 0
-        self.clamped = 0
-        self.equal_nodata = 0
+        self.met = FinishCounts()
 
     def reduced(self, run: PatchRun) -> tuple[Sequence[NDArray[Any]], Sequence[NDArray[np.bool_] | None]]:
         """What ``run`` is reduced to, band by band ``(patch, row, col)``, and where it is valid (None: everywhere)."""
@@ -132,12 +149,19 @@ class Finish:
             valid = [own if known is None else known & own for known in valid]
         return values, valid
 
-    def place(self, run: PatchRun, which: slice, planes: NDArray[Any], values: Any, valid: Any) -> None:
-        """Put patches ``which`` of a reduced run into ``planes`` ``(plane, patch, row, col)``, of the output's type."""
+    def place(self, run: PatchRun, which: slice, rows: slice, planes: NDArray[Any], values: Any, valid: Any) -> None:
+        """Put pixel ``rows`` of patches ``which`` of a reduced run into ``planes`` ``(plane, patch, row, col)``.
+
+        The planes are of the output's type, and hold those rows alone.
+        """
         is_valid: NDArray[np.bool_] | None = None
+
+        def where(patch: int, row: int, col: int) -> str:
+            return f"{run.where(which.start + patch)}: row {rows.start + row}, column {col}"
+
         for index, (value, known) in enumerate(zip(values, valid, strict=True)):
-            kept = None if known is None else known[which]
-            kept = self._band(value[which], kept, planes[index], run.where, which.start)
+            kept = None if known is None else known[which, rows]
+            kept = self._band(value[which, rows], kept, planes[index], where)
             if kept is not None:
                 is_valid = kept if is_valid is None else is_valid & kept
         if self._has_mask_plane:
@@ -148,8 +172,7 @@ class Finish:
         block: NDArray[Any],
         valid: NDArray[np.bool_] | None,
         place: NDArray[Any],
-        where: Callable[[int], str],
-        first: int,
+        where: _Where,
     ) -> NDArray[np.bool_] | None:
         is_whole = self._dtype.kind != "f"
         if is_whole and block.dtype.kind == "f" and (self._nodata is not None or valid is not None):
@@ -159,21 +182,20 @@ class Finish:
         if valid is not None and valid.all():
             valid = None
         if valid is not None and is_whole and self._nodata is None and not self._has_mask_plane:
-            bad = np.argwhere(~valid)[0]
+            patch, row, col = (int(index) for index in np.argwhere(~valid)[0])
             raise RecordError(
-                f"{where(first + int(bad[0]))}: row {bad[1]}, column {bad[2]}: no prediction, and"
-                f" {self._dtype.name} has no value for that; give --nodata"
+                f"{where(patch, row, col)}: no prediction, and {self._dtype.name} has no value for that; give --nodata"
             )
         if valid is not None:
             block = np.where(valid, block, block.dtype.type(0))
         if self._options.is_quantised:
             block = self._quantised(block)
-        self._convert(block, place, where, first)
+        self._convert(block, place, where)
         if self._classes is not None and self._dtype.kind != "f":
-            self._check_classes(place, valid, self._classes, where, first)
+            self._check_classes(place, valid, self._classes, where)
         if valid is not None:
             if self._nodata is not None:
-                self.equal_nodata += int(np.count_nonzero(valid & (place == self._nodata)))
+                self.met.equal_nodata += int(np.count_nonzero(valid & (place == self._nodata)))
             place[~valid] = np.nan if self._nodata is None and not is_whole else self.fill
         return valid
 
@@ -193,7 +215,7 @@ class Finish:
         # The ends of 64-bit types aren't float64s; the next ones inside are.
         ends = (_float_within(least, up=True), _float_within(most, up=False))
         outside = (pixels < ends[0]) | (pixels > ends[1])
-        self.clamped += int(np.count_nonzero(outside))
+        self.met.clamped += int(np.count_nonzero(outside))
         # What is NaN still is told by the conversion.
         return np.clip(pixels, *ends)
 
@@ -202,8 +224,7 @@ class Finish:
         place: NDArray[Any],
         valid: NDArray[np.bool_] | None,
         classes: Sequence[int],
-        where: Callable[[int], str],
-        first: int,
+        where: _Where,
     ) -> None:
         known = np.isin(place, np.array(classes))
         if self._nodata is not None:
@@ -213,11 +234,11 @@ class Finish:
         if not known.all():
             patch, row, col = (int(index[0]) for index in np.nonzero(~known))
             raise RecordError(
-                f"{where(first + patch)}: row {row}, column {col}: class {place[patch, row, col]} is not in the file of"
-                " --classes; add it there"
+                f"{where(patch, row, col)}: class {place[patch, row, col]} is not in the file of --classes; add it"
+                " there"
             )
 
-    def _convert(self, block: NDArray[Any], place: NDArray[Any], where: Callable[[int], str], first: int) -> None:
+    def _convert(self, block: NDArray[Any], place: NDArray[Any], where: _Where) -> None:
         """Copy ``block`` into ``place``; values that the output's type can't hold are refused."""
         if np.can_cast(block.dtype, self._dtype, "safe") or block.dtype.newbyteorder("=") == self._dtype:
             place[...] = block
@@ -230,7 +251,7 @@ class Finish:
             limits = np.iinfo(self._dtype)
             if block.dtype.kind == "f":
                 whole = np.rint(block)
-                self.rounded += int(np.count_nonzero((whole != block) & np.isfinite(block)))
+                self.met.rounded += int(np.count_nonzero((whole != block) & np.isfinite(block)))
                 # Limits as floats: the largest int64 rounds up, so it is compared with less-than.
                 bad = ~((whole >= float(limits.min)) & (whole < float(limits.max) + 1.0))
             else:
@@ -244,9 +265,7 @@ class Finish:
             advice = "choose a larger --dtype, or leave it out"
             if not np.isfinite(value):
                 advice = "leave --dtype out" if np.isinf(value) else "give --nodata, or leave --dtype out"
-            raise RecordError(
-                f"{where(first + patch)}: row {row}, column {col}: {value} doesn't fit {self._dtype.name}; {advice}"
-            )
+            raise RecordError(f"{where(patch, row, col)}: {value} doesn't fit {self._dtype.name}; {advice}")
 
 
 def _known(value: NDArray[Any], valid: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:

@@ -13,7 +13,7 @@ from geotfr.pipeline.ingest.mosaic import MosaicWriter, plan_mosaic
 from geotfr.pipeline.ingest.overlap import Cores
 from geotfr.pipeline.ingest.pixel_type import PixelType, choose_pixel_type
 from geotfr.pipeline.ingest.plan import ASSEMBLY_BYTES, GDAL_CACHE_BYTES, PROCESS_BYTES, IngestPlan
-from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples
+from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples, window_moments
 from geotfr.pipeline.progress import progress_bar
 from geotfr.rasters.tile_writer import TILES_PER_THREAD
 from geotfr.records.faults import ReadReport
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.options import IngestOptions
+    from geotfr.pipeline.ingest.finish import FinishCounts
+    from geotfr.pipeline.ingest.mosaic import MosaicArea
     from geotfr.pipeline.ingest.output_grid import OutputGrid
     from geotfr.pipeline.ingest.overlap import PatchSource
     from geotfr.pipeline.ingest.source_mask import SourceMask
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.sink import GeoTiffSink
+
+    UseWindow = Callable[[int, int, NDArray[Any], NDArray[np.bool_] | None], None]
 
 __all__ = ["MapWriter", "write_preview"]
 
@@ -55,6 +59,8 @@ class MapWriter:
         Threads that compress.
     can_scan
         Whether the patches may be read once more to choose a type or a nodata value.
+    pixel
+        The type, where it is chosen already.
     what
         What the progress bar says.
 
@@ -74,6 +80,7 @@ class MapWriter:
         leaves_gaps: bool,
         threads: int,
         can_scan: bool = True,
+        pixel: PixelType | None = None,
         what: str = "ingest",
     ) -> None:
         self._options = options
@@ -87,7 +94,7 @@ class MapWriter:
         self._mask = mask
         self.report = ReadReport()
         self._space_warning = ""
-        pixel = choose_pixel_type(
+        pixel = pixel or choose_pixel_type(
             self._cores.dtype,
             len(self._cores.bands),
             options,
@@ -98,7 +105,7 @@ class MapWriter:
         self.output = RasterOutput(
             geobox=self._grid.geobox, names=names, pixel=pixel, options=options, classes=classes, threads=threads
         )
-        self._plan = plan_mosaic(
+        self.mosaic = plan_mosaic(
             self._grid,
             pixel_bytes=pixel.dtype.itemsize * self._planes,
             tile_yx=_tile_of(options.creation_options),
@@ -106,13 +113,23 @@ class MapWriter:
         )
 
     @property
+    def statistics(self) -> bool:
+        """Whether the bands' statistics are wanted."""
+        return self._options.statistics
+
+    @property
+    def met(self) -> FinishCounts:
+        """What the values met on their way, here and in parts that were made elsewhere."""
+        return self._finish.met
+
+    @property
     def clamped(self) -> int:
         """Values outside the type's range, moved to its end."""
-        return self._finish.clamped
+        return self.met.clamped
 
     def plan(self, *, records: int, shards: int) -> IngestPlan:
         """What will be written, of ``records`` records in ``shards`` files."""
-        output, plan, grid = self.output, self._plan, self._grid
+        output, plan, grid = self.output, self.mosaic, self._grid
         return IngestPlan(
             geobox=grid.geobox,
             bands=output.names,
@@ -138,7 +155,7 @@ class MapWriter:
 
     def _memory_bytes(self) -> int:
         """Peak of resident memory: while pixels are placed, or while overviews and the final file are made of them."""
-        plan, output = self._plan, self.output
+        plan, output = self.mosaic, self.output
         pixel_bytes = output.pixel.dtype.itemsize * self._planes
         rows, cols = plan.buffer_yx
         widest = max(len(columns) for columns in plan.passes)
@@ -157,15 +174,27 @@ class MapWriter:
         """
         from geotfr.rasters.safe_open import raster_env
 
-        self._space_warning = self.output.check_space(target.parent, self._plan.tile_yx)
+        self.check_space(target.parent)
         with self.output.written(target, overwrite=overwrite) as (base, temporary), raster_env():
-            samples = Samples.of(self._plan.rows * -(-self._plan.columns // self._plan.group))
-            with self.output.sink(base, self._plan.tile_yx) as sink:
+            samples = self.samples()
+            with self.output.sink(base, self.mosaic.tile_yx) as sink:
                 self._write_pixels(sink, samples, progress)
-            self.output.assemble(base, temporary, self._plan.tile_yx)
+            self.output.assemble(base, temporary, self.mosaic.tile_yx)
             self.output.check(temporary, samples.kept)
             if verify:
-                self._compare_pixels(temporary, progress)
+                self.compare(temporary, self._areas, progress)
+        self.close()
+
+    def check_space(self, folder: Path) -> None:
+        """Refuse a raster that can't fit into ``folder``, and note to warn of one that may not."""
+        self._space_warning = self.output.check_space(folder, self.mosaic.tile_yx)
+
+    def samples(self) -> Samples:
+        """What keeps some corners of the windows that will be written."""
+        return Samples.of(self.mosaic.rows * -(-self.mosaic.columns // self.mosaic.group))
+
+    def close(self) -> None:
+        """Close the mask."""
         if self._mask is not None:
             self._mask.close()
 
@@ -176,14 +205,14 @@ class MapWriter:
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
         found = [*filter(None, [self._space_warning]), *self.report.warnings]
-        finish, pixel = self._finish, self.output.pixel
-        if finish.rounded:
-            found.append(f"{finish.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
-        if finish.clamped:
-            found.append(f"{finish.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
-        if finish.equal_nodata:
+        met, pixel = self.met, self.output.pixel
+        if met.rounded:
+            found.append(f"{met.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
+        if met.clamped:
+            found.append(f"{met.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
+        if met.equal_nodata:
             found.append(
-                f"{finish.equal_nodata:,} predictions are {pixel.nodata}, the nodata value; give another --nodata"
+                f"{met.equal_nodata:,} predictions are {pixel.nodata}, the nodata value; give another --nodata"
             )
         if self._patches.lost:
             first = self.report.faults[0] if self.report.faults else ""
@@ -224,8 +253,8 @@ class MapWriter:
         return extremes
 
     def _write_pixels(self, sink: GeoTiffSink, samples: Samples, progress: bool | Progress) -> None:
-        pixel, bands = self.output.pixel, len(self.output.names)
-        statistics = BandStatistics(bands, pixel.nodata) if self._options.statistics else None
+        nodata = self.output.pixel.nodata
+        statistics = BandStatistics(len(self.output.names)) if self._options.statistics else None
 
         def write(row: int, col: int, data: NDArray[Any], valid: NDArray[np.bool_] | None) -> None:
             sink.write(row, col, data)
@@ -233,54 +262,75 @@ class MapWriter:
                 sink.write_mask(row, col, valid)
             samples.keep(row, col, data)
             if statistics is not None:
-                statistics.add(data, valid)
+                statistics.add(data[0].size, window_moments(data, valid, nodata))
 
-        self._each_window(write, self._finish, self.report, progress)
+        self.each_window(write, self._areas, progress)
         if statistics is not None:
             sink.tag_bands(statistics.tags())
 
-    def _compare_pixels(self, path: Path, progress: bool | Progress) -> None:
+    @property
+    def _areas(self) -> list[MosaicArea]:
+        """The whole raster, pass by pass."""
+        return [self.mosaic.area(columns, range(self.mosaic.rows)) for columns in self.mosaic.passes]
+
+    def compare(self, path: Path, areas: Iterable[MosaicArea], progress: bool | Progress) -> None:
+        """Read the patches of some areas once more, and compare all their pixels with the raster at ``path``."""
         from geotfr.rasters.read_back import PixelCheck
 
         with PixelCheck(path) as check:
-            self._each_window(check.compare, self._finishing(self.output.pixel), ReadReport(), progress)
+            finish = self._finishing(self.output.pixel)
+            self._windows(check.compare, areas, finish, ReadReport(), progress)
 
-    def _each_window(
+    def each_window(self, use: UseWindow, areas: Iterable[MosaicArea], progress: bool | Progress) -> None:
+        """Call ``use`` with (row, column, pixels, mask or None) for windows that cover these areas."""
+        self._windows(use, areas, self._finish, self.report, progress)
+
+    def _windows(
         self,
-        use: Callable[[int, int, NDArray[Any], NDArray[np.bool_] | None], None],
+        use: UseWindow,
+        areas: Iterable[MosaicArea],
         finish: Finish,
         faults: ReadReport,
         progress: bool | Progress,
     ) -> None:
-        """Call ``use`` with (row, column, pixels, mask or None) for windows that cover the raster."""
         pixel, bands = self.output.pixel, len(self.output.names)
         rows_px, cols_px = self._grid.geobox.shape_yx
-
-        def write(row: int, col: int, planes: NDArray[Any]) -> None:
-            # A padded edge reaches beyond the raster.
-            inside = planes[:, : max(rows_px - row, 0), : max(cols_px - col, 0)]
-            if inside.size:
-                use(row, col, inside[:bands], inside[-1] != 0 if pixel.has_mask else None)
-
         total = self._grid.rows * self._grid.columns
         with progress_bar(progress, total_patches=total, what=self._what) as report:
-            for columns in self._plan.passes:
+            for area in areas:
+
+                def write(row: int, col: int, planes: NDArray[Any], area: MosaicArea = area) -> None:
+                    # A padded edge reaches beyond the raster, a patch's rows beyond those of the area.
+                    first, stop = max(row, area.top), min(area.bottom, rows_px)
+                    inside = planes[:, first - row : max(stop - row, 0), : max(cols_px - col, 0)]
+                    if inside.size:
+                        use(first, col, inside[:bands], inside[-1] != 0 if pixel.has_mask else None)
+
                 writer = MosaicWriter(
-                    self._plan, columns, dtype=pixel.dtype, bands=self._planes, fill=finish.fill, write=write
+                    self.mosaic,
+                    area.columns,
+                    area.rows,
+                    dtype=pixel.dtype,
+                    bands=self._planes,
+                    fill=finish.fill,
+                    write=write,
                 )
                 # Faults are reported by the first pass alone.
-                self._place_all(writer, columns, finish, faults if columns.start == 0 else ReadReport(), report)
+                self._place_all(writer, area, finish, faults if area.columns.start == 0 else ReadReport(), report)
                 writer.finish()
 
     def _place_all(
-        self, writer: MosaicWriter, columns: range, finish: Finish, faults: ReadReport, progress: Progress
+        self, writer: MosaicWriter, area: MosaicArea, finish: Finish, faults: ReadReport, progress: Progress
     ) -> None:
         """Every patch to its place."""
-        size = self._patches.patch_bytes
-        for run in self._cores.runs(columns, faults):
+        size, height = self._patches.patch_bytes, self._grid.patch_yx[0]
+        is_whole = len(area.rows) == self._grid.rows
+        for run in self._cores.runs(area.columns, faults, None if is_whole else area.rows):
             values, valid = finish.reduced(run)
+            top = run.row * height
+            rows = slice(max(area.top - top, 0), min(area.bottom - top, height))
             for which, planes in writer.places(run.row * self._grid.columns + run.column, len(run)):
-                finish.place(run, which, planes, values, valid)
+                finish.place(run, which, rows, planes[:, :, rows], values, valid)
             progress(len(run), len(run) * size)
 
 

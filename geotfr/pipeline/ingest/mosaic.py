@@ -20,12 +20,33 @@ if TYPE_CHECKING:
 
     from geotfr.pipeline.ingest.output_grid import OutputGrid
 
-__all__ = ["MosaicPlan", "MosaicWriter", "plan_mosaic"]
+__all__ = ["MosaicArea", "MosaicPlan", "MosaicWriter", "plan_mosaic"]
 
 BUDGET_BYTES = 48 * 2**20
 _TILE = 256
 _LEAST_TILE = 128
 _MOST_TILE = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MosaicArea:
+    """Some of the raster, made on its own.
+
+    Attributes
+    ----------
+    columns, rows
+        Patch columns, and the patch rows that have pixels in it.
+    top, bottom
+        Its first row of pixels, and the one behind its last; rows of tiles begin at both.
+    patches
+        How many patches it counts for: those of rows that two areas share are the lower one's.
+    """
+
+    columns: range
+    rows: range
+    top: int
+    bottom: int
+    patches: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +76,23 @@ class MosaicPlan:
     passes: tuple[range, ...]
     group: int
     buffer_yx: tuple[int, int]
+
+    def area(self, columns: range, rows: range) -> MosaicArea:
+        """What patch rows ``rows`` complete of the patch columns ``columns``: whole rows of tiles.
+
+        Areas of adjoining rows adjoin; the last one has what is left.
+        """
+        height = self.patch_yx[0]
+        top, bottom = (row * height // self.tile_yx[0] * self.tile_yx[0] for row in (rows.start, rows.stop))
+        if rows.stop == self.rows:
+            bottom = self.rows * height
+        return MosaicArea(
+            columns=columns,
+            rows=range(top // height, -(-bottom // height)),
+            top=top,
+            bottom=bottom,
+            patches=len(rows) * len(columns),
+        )
 
     @property
     def is_aligned(self) -> bool:
@@ -113,8 +151,8 @@ class MosaicWriter:
     ----------
     plan
         How.
-    columns
-        The patch columns of this pass.
+    columns, rows
+        The patch columns of this pass, and the patch rows that come; rows of tiles that these don't fill are left out.
     dtype, bands
         Of the output.
     write
@@ -127,6 +165,7 @@ class MosaicWriter:
         self,
         plan: MosaicPlan,
         columns: range,
+        rows: range,
         *,
         dtype: np.dtype[Any],
         bands: int,
@@ -135,12 +174,13 @@ class MosaicWriter:
     ) -> None:
         self._plan = plan
         self._columns = columns
+        self._rows = rows
         self._write = write
         self._fill = fill
         self._buffer = np.full((bands, *plan.buffer_yx), fill, dtype)
-        self._first_row_px = 0  # the raster's row that the buffer's row 0 is
+        self._first_row_px = rows.start * plan.patch_yx[0]  # the raster's row that the buffer's row 0 is
         self._first_column = columns.start
-        self._row = 0  # patch row that is being gathered
+        self._row = rows.start  # patch row that is being gathered
 
     def places(self, first: int, count: int) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Where patches ``first`` to ``first + count`` go, run by run, in order of their numbers.
@@ -173,7 +213,7 @@ class MosaicWriter:
 
     def finish(self) -> None:
         """Write what is left; patches that never came are filled."""
-        self._advance(self._plan.rows, self._columns.start)
+        self._advance(self._rows.stop, self._columns.start)
 
     def _advance(self, row: int, column: int) -> None:
         """Write what is complete before patch (``row``, ``column``), and make place for it."""

@@ -16,12 +16,12 @@ from geotfr.errors import UsageError
 from geotfr.grid import GeoBox, Window
 from geotfr.grid.crs import same_crs
 from geotfr.mixer.sets import find_each
-from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
+from geotfr.options import IngestKeywords, IngestOptions
 from geotfr.pipeline.ingest.classes import read_classes
 from geotfr.pipeline.ingest.pixel_type import PixelType
-from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples, folder_beside
+from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples, folder_beside, window_moments
 from geotfr.pipeline.ingest.result import IngestResult
-from geotfr.pipeline.ingest.run import ingest_set
+from geotfr.pipeline.ingest.run import ingest_set, ingest_workers
 from geotfr.storage.atomic import check_output
 from geotfr.storage.lock import OutputLock
 from geotfr.storage.outputs import local_output
@@ -29,9 +29,11 @@ from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
+    from geotfr.pipeline.executors.choose import ExecutorKind
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.sink import GeoTiffSink
 
@@ -48,6 +50,8 @@ def ingest_mosaic(
     *,
     overwrite: bool = False,
     workers: int | None = None,
+    executor: ExecutorKind | Executor | None = None,
+    scheduler: str | None = None,
     progress: bool | Progress = False,
     verify: bool = False,
     **options: Unpack[IngestKeywords],
@@ -59,7 +63,7 @@ def ingest_mosaic(
     """
     started = time.perf_counter()
     checked = IngestOptions.checked(**options)
-    threads = resolve_workers(workers, os.cpu_count() or 1)
+    threads, spread = ingest_workers(workers, executor, scheduler, checked)
     target = any_path(output)
     check_output(target, overwrite=overwrite)
     found = find_each(folder, shard_order=checked.shard_order)
@@ -79,6 +83,7 @@ def ingest_mosaic(
                         preview=None,
                         overwrite=False,
                         threads=threads,
+                        spread=spread,
                         progress=progress,
                         verify=verify,
                     )
@@ -197,12 +202,12 @@ def _write_pixels(
     corners: Sequence[Window],
     samples: Samples,
 ) -> None:
-    statistics = BandStatistics(len(product.names), product.pixel.nodata) if product.options.statistics else None
+    statistics = BandStatistics(len(product.names)) if product.options.statistics else None
     for window, data in _merged_pixels(product, parts, corners):
         sink.write(window.row, window.col, data)
         samples.keep(window.row, window.col, data)
         if statistics is not None:
-            statistics.add(data, None)
+            statistics.add(data[0].size, window_moments(data, None, product.pixel.nodata))
     if statistics is not None:
         sink.tag_bands(statistics.tags())
 

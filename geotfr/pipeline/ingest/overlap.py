@@ -58,8 +58,8 @@ class PatchSource(Protocol):
     @property
     def patch_bytes(self) -> int: ...
 
-    def patches(self, report: ReadReport, columns: range) -> Iterator[PatchValues]:
-        """The patches in ascending order, those of the patch columns ``columns`` at least."""
+    def patches(self, report: ReadReport, columns: range, rows: range | None = None) -> Iterator[PatchValues]:
+        """The patches in ascending order, those of the patch columns ``columns`` at least; ``rows`` None: of all."""
         ...
 
 
@@ -143,13 +143,19 @@ class Cores:
             for bands in self._groups
         )
 
-    def runs(self, columns: range, report: ReadReport) -> Iterator[PatchRun]:
-        """The patches of some patch columns, in ascending order."""
+    def runs(self, columns: range, report: ReadReport, rows: range | None = None) -> Iterator[PatchRun]:
+        """The patches of some patch columns, and rows if not all are wanted, in ascending order."""
         if self._overlap == "crop":
-            yield from self._cropped(self._predictions.patches(report, columns), columns)
+            yield from self._cropped(self._predictions.patches(report, columns, rows), columns)
             return
         laid = range(max(columns.start - self._reach, 0), min(columns.stop + self._reach, self._grid.columns))
-        yield from self._blended(self._predictions.patches(report, laid), columns, laid)
+        kept = range(self._grid.rows) if rows is None else rows
+        # Blocks of the rows around reach into these.
+        read = range(max(kept.start - self._lag, 0), min(kept.stop + self._lag, self._grid.rows))
+        patches = self._predictions.patches(report, laid, None if rows is None else read)
+        for run in self._blended(patches, columns, laid, read):
+            if run.row in kept:
+                yield run
 
     def _cropped(self, batches: Iterator[PatchValues], columns: range) -> Iterator[PatchRun]:
         for patches in batches:
@@ -166,7 +172,7 @@ class Cores:
                     _record_words(path, record + start),
                 )
 
-    def _blended(self, batches: Iterator[PatchValues], kept: range, laid: range) -> Iterator[PatchRun]:
+    def _blended(self, batches: Iterator[PatchValues], kept: range, laid: range, rows: range) -> Iterator[PatchRun]:
         blenders = [
             new_blender(
                 self._overlap,
@@ -177,15 +183,15 @@ class Cores:
             )
             for bands in self._groups
         ]
-        done = 0
+        done = rows.start
         for chunk in self._chunks(batches, laid):
             while chunk.row > done + self._lag:
                 yield self._taken(blenders, done, kept)
                 done += 1
             for blender, bands in zip(blenders, self._groups, strict=True):
                 blocks = [band.reading.blocks(chunk.values[band.feature], band.channel) for band in bands]
-                blender.lay(chunk.row, chunk.column, blocks, chunk.is_there)
-        for row in range(done, self._grid.rows):
+                blender.lay(chunk.row - rows.start, chunk.column, blocks, chunk.is_there)
+        for row in range(done, rows.stop):
             yield self._taken(blenders, row, kept)
 
     def _taken(self, blenders: Sequence[Blender], row: int, kept: range) -> PatchRun:

@@ -23,7 +23,7 @@ from geotfr.patches.readings import Reading, UnreadableLengthError, reading_of
 from geotfr.records.faults import ReadReport
 from geotfr.records.parse.infer import infer_sequence_features
 from geotfr.records.parse.sequence import parse_sequence_example
-from geotfr.records.reader import read_features, read_records
+from geotfr.records.reader import count_records, read_features, read_records
 from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest.output_grid import OutputGrid
     from geotfr.records.reader import FeatureBatch
 
-__all__ = ["PatchValues", "PredictionBand", "Predictions"]
+__all__ = ["KnownRecords", "PatchValues", "PredictionBand", "Predictions", "ShardCount"]
 
 _KINDS = {"f": "float", "i": "int64", "u": "bytes"}
 _VALUE_BYTES = {"float": 4, "int64": 8, "bytes": 1}
@@ -84,6 +84,39 @@ class PatchValues:
         return len(next(iter(self.values.values())))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardCount:
+    """What a reading of one whole shard tells.
+
+    Attributes
+    ----------
+    records, good
+        How many it holds, damaged ones too, and how many are left of them.
+    report
+        What was met.
+    """
+
+    records: int
+    good: int
+    report: ReadReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRecords:
+    """What is known of a set's records when parts of it are read.
+
+    Attributes
+    ----------
+    shards
+        How many each shard holds, damaged ones too.
+    pixels
+        Records of a patch where a record is a pixel, else None.
+    """
+
+    shards: tuple[int, ...]
+    pixels: int | None
+
+
 @dataclass(slots=True)
 class _Rows:
     """Consecutive records of one file: the number of the first in the set and in the file, values ``(n, length)``."""
@@ -96,6 +129,15 @@ class _Rows:
     def __len__(self) -> int:
         return len(next(iter(self.values.values())))
 
+    def within(self, numbers: range) -> _Rows | None:
+        """Those whose numbers in the file are among ``numbers``."""
+        start = max(numbers.start - self.first_in_file, 0)
+        stop = min(numbers.stop - self.first_in_file, len(self))
+        if start >= stop:
+            return None
+        values = {name: each[start:stop] for name, each in self.values.items()}
+        return _Rows(self.first + start, self.first_in_file + start, self.path, values)
+
 
 class Predictions:
     """The records of a set of predictions.
@@ -106,6 +148,8 @@ class Predictions:
         The set, how it is read, and where it lies.
     chosen_by
         What the caller's option of the chosen features is called, for messages.
+    known
+        What a reading of all shards told, to read some patches alone; None: all are read.
 
     Attributes
     ----------
@@ -116,8 +160,15 @@ class Predictions:
     """
 
     def __init__(
-        self, found: PredictionSet, options: IngestOptions, grid: OutputGrid, *, chosen_by: str = "bands"
+        self,
+        found: PredictionSet,
+        options: IngestOptions,
+        grid: OutputGrid,
+        *,
+        chosen_by: str = "bands",
+        known: KnownRecords | None = None,
     ) -> None:
+        self._known = known
         self._found = found
         self._chosen_by = chosen_by
         self._options = options
@@ -126,7 +177,7 @@ class Predictions:
         self._is_sequence = is_sequence_file(os.fspath(found.shards[0]))
         first = self._first_rows()
         self._kinds = {name: _kind_and_length(values) for name, values in first.values.items()}
-        self._pixels = self._pixels_per_patch(first)
+        self._pixels = self._pixels_per_patch(first) if known is None else known.pixels
         self.bands = self._bands(first)
         self._features = frozenset(band.feature for band in self.bands) | self._index_names
         self.lost = 0
@@ -146,18 +197,39 @@ class Predictions:
         """Bytes of a patch's values."""
         return sum(_VALUE_BYTES[band.kind] * band.length for band in self.bands)
 
-    def patches(self, report: ReadReport, columns: range | None = None) -> Iterator[PatchValues]:
+    def patches(
+        self, report: ReadReport, columns: range | None = None, rows: range | None = None
+    ) -> Iterator[PatchValues]:
         """All patches in ascending order, checked: each feature as in the first record, as many as the mixer says.
 
-        ``columns`` is for sources that can leave patches out; here all are read, for all are counted.
+        ``columns`` is for sources that can leave patches out; here all are read, for all are counted. Patches of some
+        ``rows`` alone are read where it is known how many records each shard holds.
         """
         del columns
-        if self._options.patch_index is not None:
+        if rows is not None and self._known is not None:
+            yield from self._some(rows, self._known, report)
+        elif self._options.patch_index is not None:
             yield from self._indexed(report)
         elif self._pixels is not None:
-            yield from self._at_their_places(self._pixelwise(report, self._pixels))
+            records = self._rows(report, self._expected * self._pixels)
+            yield from self._at_their_places(self._pixelwise(records, self._pixels))
         else:
             yield from self._at_their_places(self._patchwise(report))
+
+    def _some(self, rows: range, known: KnownRecords, report: ReadReport) -> Iterator[PatchValues]:
+        """The patches of some rows, in ascending order."""
+        first, stop = (self._rank(row * self._grid.columns) * (known.pixels or 1) for row in (rows.start, rows.stop))
+        records = self._rows_between(range(first, stop), known.shards, report)
+        if known.pixels is not None:
+            yield from self._at_their_places(self._pixelwise(records, known.pixels))
+        else:
+            ranked = (PatchValues(each.first, each.values, (each.path, each.first_in_file)) for each in records)
+            yield from self._at_their_places(ranked)
+
+    def _rank(self, number: int) -> int:
+        """How many patches before the patch ``number`` were exported."""
+        dropped = np.array(sorted(self._found.dropped), np.int64)
+        return number - int(np.searchsorted(dropped, number))
 
     def _patchwise(self, report: ReadReport) -> Iterator[PatchValues]:
         done = 0
@@ -193,28 +265,72 @@ class Predictions:
                 if rows.first + len(rows) > total:
                     raise self._too_many(path, total - first_of_file, total)
                 yield rows
-            faulty = [f.record for f in report.faults if f.path == os.fspath(path) and f.record is not None]
-            records = max(records, max(faulty, default=-1) + 1)
+            records = max(records, _faulty_until(path, report))
             if not records:
-                raise RecordError(
-                    f"{path}: no records: an empty shard among {len(self._found.shards)}; expected {total} records in"
-                    " all; leave it out or write it again"
-                )
+                raise self._empty(path, total)
             first_of_file += records
         if first_of_file != total:
-            raise RecordError(
-                f"{self._found.shards[-1]}: the last of {len(self._found.shards)} shards ends after {first_of_file}"
-                f" records; {self._grid_words} expects {total}; a shard is missing, or these are the predictions of"
-                " another export"
-            )
+            raise self._too_few(first_of_file, total)
 
-    def _file_rows(self, path: Path, report: ReadReport) -> Iterator[_Rows]:
+    def _rows_between(self, wanted: range, shards: Sequence[int], report: ReadReport) -> Iterator[_Rows]:
+        """The records with these numbers in the set, in order."""
+        first_of_file = 0
+        for path, records in zip(self._found.shards, shards, strict=True):
+            inside = range(max(wanted.start - first_of_file, 0), min(wanted.stop - first_of_file, records))
+            for each in self._file_rows(path, report, inside) if inside else ():
+                rows = each.within(inside)
+                if rows is not None:
+                    rows.first += first_of_file
+                    yield rows
+            first_of_file += records
+
+    def count(self, shard: int) -> ShardCount:
+        """What the shard of this number, from 0, holds; read with its payloads only where damage isn't an error.
+
+        Raises
+        ------
+        RecordError
+            It is damaged, and that is an error.
+        """
+        path, report = self._found.shards[shard], ReadReport()
+        if self._options.on_bad_record == "error":
+            records = count_records(path, report=report)
+            return ShardCount(records=records, good=records, report=report)
+        records = good = 0
+        for rows in self._file_rows(path, report):
+            records, good = rows.first_in_file + len(rows), good + len(rows)
+        return ShardCount(records=max(records, _faulty_until(path, report)), good=good, report=report)
+
+    def known(self, counts: Sequence[ShardCount]) -> KnownRecords:
+        """What the counts of all shards tell, in their order; sets :attr:`lost`.
+
+        Raises
+        ------
+        RecordError
+            They aren't as many as the mixer says, or a shard is empty.
+        """
+        total = self._expected * (self._pixels or 1)
+        done = 0
+        for path, count in zip(self._found.shards, counts, strict=True):
+            if done + count.good > total:
+                raise self._too_many(path, total - done, total)
+            if not count.records:
+                raise self._empty(path, total)
+            done += count.records
+        if done != total:
+            raise self._too_few(done, total)
+        self.lost = 0 if self._pixels else total - sum(count.good for count in counts)
+        return KnownRecords(shards=tuple(count.records for count in counts), pixels=self._pixels)
+
+    def _file_rows(self, path: Path, report: ReadReport, numbers: range | None = None) -> Iterator[_Rows]:
+        """The records of a file, or those of these numbers and some around them."""
         if self._is_sequence:
-            yield from self._sequence_rows(path)
+            yield from self._sequence_rows(path, numbers)
             return
         # Without a selection every feature is read, for one that only some records have must be told.
         names = None if self._options.bands is None else self._features
-        for batch in read_features(path, names=names, on_bad_record=self._options.on_bad_record, report=report):
+        policy = self._options.on_bad_record
+        for batch in read_features(path, names=names, numbers=numbers, on_bad_record=policy, report=report):
             self._check(batch)
             # A skipped record leaves a gap in the numbers.
             edges = [0, *(np.flatnonzero(np.diff(batch.records) != 1) + 1).tolist(), len(batch)]
@@ -223,12 +339,15 @@ class Predictions:
                 values: dict[str, Any] = {name: batch.features[name][start:stop] for name in self._features}  # type: ignore[index]
                 yield _Rows(number, number, batch.path, values)
 
-    def _sequence_rows(self, path: Path) -> Iterator[_Rows]:
+    def _sequence_rows(self, path: Path, numbers: range | None = None) -> Iterator[_Rows]:
         """Records of SequenceExamples: context values as they are, lists as (record, step)."""
         context, lists = infer_sequence_features(path, limit=1)
         payloads = read_records(path)
         number = 0
         while batch := list(islice(payloads, _SEQUENCES_AT_ONCE)):
+            if numbers is not None and (number + len(batch) <= numbers.start or number >= numbers.stop):
+                number += len(batch)
+                continue
             names = [f"{path}: record {number + place}" for place in range(len(batch))]
             scalars, steps, lengths = parse_sequence_example(batch, context or None, lists or None, names)
             values: dict[str, Any] = {name: np.asarray(each).reshape(len(batch), -1) for name, each in scalars.items()}
@@ -268,6 +387,18 @@ class Predictions:
         partial = "counted (--edge pad)" if self._found.geobox is not None else "left out (--edge drop)"
         return f"{path} in patches of {width} x {height}, partial ones {partial},"
 
+    def _empty(self, path: Path, total: int) -> RecordError:
+        return RecordError(
+            f"{path}: no records: an empty shard among {len(self._found.shards)}; expected {total} records in all;"
+            " leave it out or write it again"
+        )
+
+    def _too_few(self, found: int, total: int) -> RecordError:
+        return RecordError(
+            f"{self._found.shards[-1]}: the last of {len(self._found.shards)} shards ends after {found} records;"
+            f" {self._grid_words} expects {total}; a shard is missing, or these are the predictions of another export"
+        )
+
     def _too_many(self, path: Path, record: int, total: int) -> RecordError:
         found = sum(1 for _ in read_records(self._found.shards, on_bad_record="skip", report=ReadReport()))
         return RecordError(
@@ -277,10 +408,10 @@ class Predictions:
 
     # A record for each pixel.
 
-    def _pixelwise(self, report: ReadReport, pixels: int) -> Iterator[PatchValues]:
+    def _pixelwise(self, records: Iterator[_Rows], pixels: int) -> Iterator[PatchValues]:
         held: list[_Rows] = []
         count = 0
-        for rows in self._rows(report, self._expected * pixels):
+        for rows in records:
             if held and rows.first != held[-1].first + len(held[-1]):
                 raise RecordError(
                     f"{rows.path}: record {rows.first_in_file}: pixels before it are lost; write them again"
@@ -547,6 +678,12 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     if len(data) != values.size:
         raise RecordError("bytes values of a SequenceExample hold more than one byte each; one a pixel is expected")
     return np.frombuffer(data, np.uint8).reshape(values.shape)
+
+
+def _faulty_until(path: Path, report: ReadReport) -> int:
+    """The number behind the last damaged record of a file."""
+    faulty = [fault.record for fault in report.faults if fault.path == os.fspath(path) and fault.record is not None]
+    return max(faulty, default=-1) + 1
 
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:

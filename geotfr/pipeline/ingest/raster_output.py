@@ -7,7 +7,7 @@ import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.ingest.pixel_type import PixelType
     from geotfr.rasters.sink import GeoTiffSink
 
-__all__ = ["BandStatistics", "RasterOutput", "Samples", "folder_beside"]
+__all__ = ["BandStatistics", "Moments", "RasterOutput", "Samples", "folder_beside", "window_moments"]
 
 _SAMPLE_PX = 256
 _SAMPLES = 8
@@ -53,36 +53,62 @@ class Samples:
         """Some of about so many writes."""
         return Samples(every=max(writes // _SAMPLES, 1))
 
+    @property
+    def keeps_next(self) -> bool:
+        """Whether the next write is taken note of."""
+        return self.seen % self.every == 0
+
     def keep(self, row: int, col: int, data: NDArray[Any]) -> None:
         """Take note of a write, or not."""
-        if self.seen % self.every == 0:
+        if self.keeps_next:
             self.kept.append((row, col, data[:, :_SAMPLE_PX, :_SAMPLE_PX].copy()))
         self.seen += 1
+
+
+class Moments(NamedTuple):
+    """What some pixels of a band add to its statistics: valid ones, their mean, squared deviations and extremes."""
+
+    pixels: int
+    mean: float
+    squares: float
+    low: float
+    high: float
+
+
+def window_moments(data: NDArray[Any], valid: NDArray[np.bool_] | None, nodata: float | None) -> tuple[Moments, ...]:
+    """The moments of each band of pixels ``(band, row, col)``; ``valid`` (row, col) is the mask, if there is one."""
+    return tuple(_moments(band, valid, nodata) for band in data)
+
+
+def _moments(band: NDArray[Any], valid: NDArray[np.bool_] | None, nodata: float | None) -> Moments:
+    known = np.isfinite(band) if band.dtype.kind == "f" else np.ones(band.shape, bool)
+    if nodata is not None:
+        known &= band != nodata
+    if valid is not None:
+        known &= valid
+    values = band[known].astype(np.float64)
+    if not values.size:
+        return Moments(0, 0.0, 0.0, np.inf, -np.inf)
+    mean = float(values.mean())
+    return Moments(values.size, mean, float(((values - mean) ** 2).sum()), float(values.min()), float(values.max()))
 
 
 class BandStatistics:
     """Least, greatest, mean and deviation of each band's valid pixels, as GDAL keeps them in a file."""
 
-    def __init__(self, bands: int, nodata: float | None) -> None:
-        self._nodata = nodata
+    def __init__(self, bands: int) -> None:
         self._found: list[tuple[float, float]] = [(np.inf, -np.inf)] * bands
         self._sums = np.zeros((bands, 3))  # count, mean, sum of squared deviations
         self._pixels = 0
 
-    def add(self, data: NDArray[Any], valid: NDArray[np.bool_] | None) -> None:
-        """Take note of pixels ``(band, row, col)``; ``valid`` (row, col) is the mask, if there is one."""
-        self._pixels += data[0].size
-        for index, band in enumerate(data):
-            known = np.isfinite(band) if band.dtype.kind == "f" else np.ones(band.shape, bool)
-            if self._nodata is not None:
-                known &= band != self._nodata
-            if valid is not None:
-                known &= valid
-            values = band[known].astype(np.float64)
-            if values.size:
+    def add(self, pixels: int, moments: Sequence[Moments]) -> None:
+        """Take note of so many pixels, valid or not, with these moments of each band."""
+        self._pixels += pixels
+        for index, found in enumerate(moments):
+            if found.pixels:
                 low, high = self._found[index]
-                self._found[index] = min(low, float(values.min())), max(high, float(values.max()))
-                self._sums[index] = _joined(self._sums[index], values)
+                self._found[index] = min(low, found.low), max(high, found.high)
+                self._sums[index] = _joined(self._sums[index], found)
 
     def tags(self) -> list[dict[str, str]]:
         """GDAL's metadata items of each band; none for a band without valid pixels."""
@@ -99,13 +125,12 @@ class BandStatistics:
         return tags
 
 
-def _joined(sums: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _joined(sums: NDArray[np.float64], own: Moments) -> NDArray[np.float64]:
     """Count, mean and squared deviations of two parts together: no sum of squares that cancels."""
     count, mean, squares = sums
-    total = count + values.size
-    own = float(values.mean())
-    both = squares + float(((values - own) ** 2).sum()) + (own - mean) ** 2 * count * values.size / total
-    return np.array([total, mean + (own - mean) * values.size / total, both])
+    total = count + own.pixels
+    both = squares + own.squares + (own.mean - mean) ** 2 * count * own.pixels / total
+    return np.array([total, mean + (own.mean - mean) * own.pixels / total, both])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,8 +217,46 @@ class RasterOutput:
             with atomic_output(f"{target}.aux.xml", overwrite=True) as file:
                 file.write(self._category_xml().encode())
 
-    def sink(self, path: Path, block_yx: tuple[int, int]) -> GeoTiffSink:
-        """The file that the pixels are written to."""
+    def takes_tiles(self, block_yx: tuple[int, int]) -> bool:
+        """Whether tiles that another file of the same make holds may be put into the pixels' file as they are."""
+        from geotfr.rasters.tile_merge import merges_tiles
+
+        # A mask inside the file is an image of its own.
+        return not self.pixel.has_mask and merges_tiles(self._sink_options(block_yx))
+
+    def _sink_options(self, block_yx: tuple[int, int]) -> dict[str, str]:
+        """All of GDAL's creation options of the pixels' file."""
+        from geotfr.rasters.creation import creation_options
+        from geotfr.rasters.overviews import STAGE_OPTIONS
+
+        return creation_options(
+            STAGE_OPTIONS if self.is_staged else self.creation_options,
+            shape=(len(self.names), *self.geobox.shape_yx),
+            dtype=self.pixel.dtype,
+            block_yx=block_yx,
+            threads=self.threads,
+        )
+
+    def part_sink(self, path: Path, block_yx: tuple[int, int], geobox: GeoBox) -> GeoTiffSink:
+        """A file of some of the pixels, whose tiles are those of the whole where these can be put together."""
+        from geotfr.rasters.overviews import STAGE_OPTIONS
+        from geotfr.rasters.sink import GeoTiffSink
+
+        is_whole = self.takes_tiles(block_yx)
+        return GeoTiffSink(
+            path,
+            geobox=geobox,
+            dtype=self.pixel.dtype,
+            band_names=self.names,
+            nodata=self.pixel.nodata,
+            creation_options=STAGE_OPTIONS if self.is_staged or not is_whole else self.creation_options,
+            block_yx=block_yx,
+            threads=self.threads,
+            has_whole_tiles=is_whole,
+        )
+
+    def sink(self, path: Path, block_yx: tuple[int, int], *, is_empty: bool = False) -> GeoTiffSink:
+        """The file that the pixels are written to; ``is_empty``: that tiles of other files are put into."""
         from geotfr.rasters.overviews import STAGE_OPTIONS
         from geotfr.rasters.sink import GeoTiffSink
 
@@ -205,11 +268,14 @@ class RasterOutput:
             dtype=self.pixel.dtype,
             band_names=self.names,
             nodata=self.pixel.nodata,
-            creation_options=STAGE_OPTIONS if self.is_staged else self.creation_options,
+            creation_options={
+                **(STAGE_OPTIONS if self.is_staged else self.creation_options),
+                **({"SPARSE_OK": "TRUE"} if is_empty else {}),
+            },
             block_yx=block_yx,
             threads=self.threads,
             colours=colours if self._takes_colours else None,
-            has_whole_tiles=not self.pixel.has_mask,
+            has_whole_tiles=not self.pixel.has_mask and not is_empty,
             scale_offset=(1.0 if scale is None else scale, offset or 0.0) if self.options.is_quantised else None,
         )
 

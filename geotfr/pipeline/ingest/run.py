@@ -11,6 +11,7 @@ from geotfr.errors import UsageError
 from geotfr.mixer.sets import find_predictions
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.options.values import checked_choice
+from geotfr.pipeline.executors.choose import checked_executor
 from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.ingest.predictions import Predictions
@@ -18,17 +19,20 @@ from geotfr.pipeline.ingest.result import IngestResult
 from geotfr.pipeline.ingest.source_mask import open_source_mask
 from geotfr.storage.atomic import check_output
 from geotfr.storage.outputs import local_output
-from geotfr.stores.path import any_path
+from geotfr.stores.path import any_path, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from concurrent.futures import Executor
 
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import PairXY
+    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.ingest.parts.distribute import DistributedIngest
     from geotfr.pipeline.ingest.plan import IngestPlan
     from geotfr.pipeline.progress import Progress
 
-__all__ = ["ingest_predictions", "ingest_set", "plan_ingest", "plan_set"]
+__all__ = ["ingest_predictions", "ingest_set", "ingest_workers", "plan_ingest", "plan_set"]
 
 
 def ingest_predictions(
@@ -42,6 +46,8 @@ def ingest_predictions(
     preview: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: int | None = None,
+    executor: ExecutorKind | Executor | None = None,
+    scheduler: str | None = None,
     progress: bool | Progress = False,
     verify: bool = False,
     **options: Unpack[IngestKeywords],
@@ -71,7 +77,15 @@ def ingest_predictions(
     overwrite
         Replace ``output`` and ``preview``.
     workers
-        Threads that compress tiles; by default as many as there are cores, up to 4. The bytes don't depend on it.
+        Threads that compress tiles, or processes; by default as many as there are cores, up to 4. The bytes don't
+        depend on it.
+    executor
+        ``threads`` (default); ``serial``, as one worker; ``processes`` of this machine; ``dask`` (extra ``dask``): the
+        cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; or any
+        ``concurrent.futures.Executor`` whose workers see the shards and the output's folder. All but the first two make
+        areas of the raster in a hidden folder there, whose tiles are put together.
+    scheduler
+        Address of a dask scheduler.
     progress
         True for a bar on stderr, or a function of (patches, bytes).
     verify
@@ -145,6 +159,8 @@ def ingest_predictions(
         Records are damaged, too few or too many, or differ in their features; nothing takes the output's name.
     OutputError
         The raster can't be written, or exists and ``overwrite`` is False.
+    EngineLostError
+        The executor is gone, or its workers die again and again.
 
     Notes
     -----
@@ -153,7 +169,7 @@ def ingest_predictions(
     if output is None:
         raise UsageError("output is missing; give the path of the GeoTIFF to write")
     checked = IngestOptions.checked(**options)
-    threads = resolve_workers(workers, os.cpu_count() or 1)
+    threads, spread = ingest_workers(workers, executor, scheduler, checked)
     target = any_path(output)
     check_output(target, overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
@@ -165,9 +181,30 @@ def ingest_predictions(
         preview=None if preview is None else any_path(preview),
         overwrite=overwrite,
         threads=threads,
+        spread=spread,
         progress=progress,
         verify=verify,
     )
+
+
+def ingest_workers(
+    workers: int | None, executor: ExecutorKind | Executor | None, scheduler: str | None, options: IngestOptions
+) -> tuple[int, DistributedIngest | None]:
+    """(threads of this process, how other processes take part; None: they don't).
+
+    Raises
+    ------
+    UsageError
+        No such executor, or options that other processes can't do.
+    """
+    count, engine = resolve_workers(workers, os.cpu_count() or 1), checked_executor(executor, scheduler)
+    if engine in ("serial", "threads"):
+        return 1 if engine == "serial" else count, None
+    # It builds upon what this module does.
+    from geotfr.pipeline.ingest.parts.distribute import DistributedIngest
+
+    DistributedIngest.check(options)
+    return count, DistributedIngest(executor=engine, scheduler=scheduler, workers=count)
 
 
 def plan_ingest(
@@ -178,6 +215,8 @@ def plan_ingest(
     patch_dimensions: PairXY | None = None,
     edge: str | None = None,
     workers: int | None = None,
+    executor: ExecutorKind | Executor | None = None,
+    scheduler: str | None = None,
     **options: Unpack[IngestKeywords],
 ) -> IngestPlan:
     """What :func:`ingest_predictions` will write with the same arguments, and what it takes of disk and memory.
@@ -186,10 +225,10 @@ def plan_ingest(
     integer type with gaps). Nothing is written. Raises as :func:`ingest_predictions` does.
     """
     checked = IngestOptions.checked(**options)
-    threads = resolve_workers(workers, os.cpu_count() or 1)
+    threads, spread = ingest_workers(workers, executor, scheduler, checked)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     found = _found(mixer, given, checked, grid=grid, patch_dimensions=patch_dimensions, edge=edge)
-    return plan_set(found, checked, threads=threads)
+    return plan_set(found, checked, threads=threads, spread=spread)
 
 
 def ingest_set(
@@ -201,6 +240,7 @@ def ingest_set(
     overwrite: bool,
     threads: int,
     progress: bool | Progress,
+    spread: DistributedIngest | None = None,
     verify: bool = False,
 ) -> IngestResult:
     """Turn one set into the raster ``target``; see :func:`ingest_predictions`."""
@@ -209,9 +249,17 @@ def ingest_set(
         check_output(path, overwrite=overwrite)
         if any(path.resolve() == other.resolve() for other in (*found.shards, found.mixer_path)):
             raise UsageError(f"{path}: the output is one of the inputs; give another path")
+    if spread is not None and spread.scheduler is not None and not is_local(target):
+        raise UsageError(
+            f"scheduler: {target} is made in a folder of this machine first, where workers elsewhere don't see it; give"
+            " a folder that they see, and copy the raster"
+        )
     with local_output(target, overwrite=overwrite) as path:
         predictions, run = _prepared(found, options, threads)
-        run.write(path, overwrite=overwrite, progress=progress, verify=verify)
+        if spread is None:
+            run.write(path, overwrite=overwrite, progress=progress, verify=verify)
+        else:
+            spread.write(found, options, predictions, run, path, overwrite=overwrite, progress=progress, verify=verify)
         if preview is not None:
             write_preview(path, preview, overwrite=overwrite)
         size_bytes = path.stat().st_size
@@ -233,10 +281,13 @@ def ingest_set(
     )
 
 
-def plan_set(found: PredictionSet, options: IngestOptions, *, threads: int) -> IngestPlan:
+def plan_set(
+    found: PredictionSet, options: IngestOptions, *, threads: int, spread: DistributedIngest | None = None
+) -> IngestPlan:
     """The plan for one set; see :func:`plan_ingest`."""
     _, run = _prepared(found, options, threads)
-    return run.plan(records=found.mixer.total_patches - len(found.dropped), shards=len(found.shards))
+    plan = run.plan(records=found.mixer.total_patches - len(found.dropped), shards=len(found.shards))
+    return plan if spread is None else spread.plan(plan)
 
 
 def _prepared(found: PredictionSet, options: IngestOptions, threads: int) -> tuple[Predictions, MapWriter]:

@@ -154,9 +154,9 @@ class ModelPredictions:
         """Bytes of a patch's predictions."""
         return sum(int(np.prod(shape)) * dtype.itemsize for dtype, shape in self._makes.values())
 
-    def patches(self, report: ReadReport, columns: range) -> Iterator[PatchValues]:
-        """The predictions of some patch columns, in ascending order of the patches."""
-        del report
+    def patches(self, report: ReadReport, columns: range, rows: range | None = None) -> Iterator[PatchValues]:
+        """The predictions of some patch columns, in ascending order of the patches; nobody asks for some rows."""
+        del report, rows
         if columns == self._whole and self._first is not None:
             # What the bands were found by isn't predicted again.
             predicted: Iterator[tuple[Batch, dict[str, NDArray[Any]]]] = chain([self._first], self._each(self._begun))
