@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.datasets.patch_set import PatchSet
-from geotfr.errors import UsageError
+from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer import Mixer, is_manifest, read_manifest
 from geotfr.vectors.patch_table import read_patch_table
-from geotfr.vectors.table_beside import is_table_name, shards_beside, table_of
+from geotfr.vectors.table_beside import is_table_name, shards_beside, table_of, wish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from geotfr.mixer import Manifest
     from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
@@ -63,7 +65,7 @@ class TableRows:
         table.check_columns(columns)
         wanted = table.selected(split=split, where=where)
         if not wanted.any():
-            raise UsageError(f"{table.path}: no patch is of split={split!r}, where={where!r}")
+            raise UsageError(f"{table.path}: no patch {wish(split, where)}; ask for others")
         if (table.column("records") != 1).any():
             raise UsageError(f"{table.path}: a record is a pixel here, not a patch; read it with geotfr.stream")
         names = list(dict.fromkeys(name for patches in table.sets for name, _, _ in patches.shards))
@@ -121,11 +123,21 @@ def set_of_table(table: PatchTable) -> PatchSet:
             patches_per_row=patches.columns,
             total_patches=patches.rows * patches.columns,
         )
-    return PatchSet(
-        shards=tuple(shards_beside(table)),
-        mixer=mixer,
-        manifest=read_manifest(manifest_path) if is_manifest(manifest_path) else None,
-    )
+    manifest = read_manifest(manifest_path) if is_manifest(manifest_path) else None
+    if manifest is not None:
+        _check_manifest(table, manifest, manifest_path)
+    return PatchSet(shards=tuple(shards_beside(table)), mixer=mixer, manifest=manifest)
+
+
+def _check_manifest(table: PatchTable, manifest: Manifest, path: Path) -> None:
+    """Refuse a table of shards that were written anew since: their sizes may be what they were."""
+    known = {name: crc for patches in table.sets for name, _, crc in patches.shards}
+    for shard in manifest.shards:
+        if known.get(shard.name) and known[shard.name] != shard.crc32c:
+            raise DamagedError(
+                f"{table.path}: the shard {shard.name} was written again since, as {path.name} tells; make the table"
+                " again with 'geotfr table --overwrite'"
+            )
 
 
 def _by_record(values: NDArray[Any], records: NDArray[np.int64], count: int) -> NDArray[Any]:

@@ -353,7 +353,9 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
                 found = stack.enter_context(reading)
             yield found
 
-    with _told(name), opened() as (meta, reader):
+    # Whether the condition is at fault or the file, GDAL tells in its own words.
+    told = name if request.where is None else f"{name}: where {request.where!r}"
+    with _told(told), opened() as (meta, reader):
         schema, crs = reader.schema, meta["crs"]
         geometry = (meta["geometry_name"] or "wkb_geometry") if meta["geometry_type"] is not None else None
         is_points = meta["geometry_type"] in ("Point", "2.5D Point", "Point Z")
@@ -371,7 +373,7 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
         crs=crs_text(crs_wkt(crs)) if crs else "",
         is_points=is_points,
         rows=None,
-        batches=_reading(name, batches),
+        batches=_reading(told, batches),
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["is_table_name", "shards_beside", "table_of"]
+__all__ = ["changed_shard", "is_table_name", "shards_beside", "table_of", "wish"]
 
 
 def is_table_name(path: PathLike) -> bool:
@@ -72,10 +72,25 @@ def shards_beside(table: PatchTable, number: int | None = None) -> list[Path]:
         path = table.path.parent / plain_name(name, where=table.path)
         there = path.stat().st_size if path.is_file() else None
         if there != size:
-            told = "is missing" if there is None else f"has {there:,} bytes, the table knows {size:,}"
-            raise DamagedError(
-                f"{path}: the shard {told}; fetch the set again, or make the table again with 'geotfr table"
-                " --overwrite'"
+            raise changed_shard(
+                path, "is missing" if there is None else f"has {there:,} bytes, the table knows {size:,}"
             )
         found.append(path)
     return found
+
+
+def changed_shard(path: Path, told: str) -> DamagedError:
+    """The error of a shard that isn't the one that the table knows, and what to do."""
+    return DamagedError(
+        f"{path}: the shard {told}; fetch the set again, or make the table again with 'geotfr table --overwrite'"
+    )
+
+
+def wish(split: str | None, where: str | None) -> str:
+    """What is asked of patches, for a message.
+
+    >>> wish("train", "mean_b1 > 3"), wish(None, "mean_b1 > 3")
+    ("is in split 'train' and has mean_b1 > 3", 'has mean_b1 > 3')
+    """
+    asked = [] if split is None else [f"is in split {split!r}"]
+    return " and ".join([*asked, *([] if where is None else [f"has {where}"])]) or "is there"

@@ -74,7 +74,7 @@ def test_without_a_table_a_split_is_refused(tmp_path: Path) -> None:
     ("options", "error", "words"),
     [
         ({"split": "train"}, geotfr.UsageError, "no split 'train'"),
-        ({"where": "row > 77"}, geotfr.UsageError, "no patch is of"),
+        ({"where": "row > 77"}, geotfr.UsageError, "no patch has row > 77"),
         ({"where": "row >"}, geotfr.UsageError, "character 7"),
         ({"where": "rwo > 1"}, geotfr.InputError, "rwo"),
         ({"columns": ["b1"]}, geotfr.UsageError, "no column 'b1'"),

@@ -270,10 +270,10 @@ BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
     "sum": (("--shares", "train=0.7,test=0.2"), 2, ("add up to 0.9", "1 is wanted")),
     "no share": (("--shares", "train,test=1"), 2, ("train=", "above 0")),
     "twice": (("--shares", "a=0.5,a=0.5"), 2, ("each once",)),
-    "few blocks": (("--block-size", "10000"), 2, ("1 blocks for 3 splits", "smaller --block-size")),
+    "few blocks": (("--block-size", "10000"), 2, ("1 block for 3 splits", "smaller --block-size")),
     "no column": (("--by", "group"), 2, ("--column",)),
     "no such column": (("--by", "group", "--column", "site"), 2, ("no column 'site'",)),
-    "few groups": (("--by", "group", "--column", "shard"), 2, ("1 groups of 'shard' for 3 splits",)),
+    "few groups": (("--by", "group", "--column", "shard"), 2, ("1 group of 'shard' for 3 splits",)),
     "column": (("--by", "random", "--column", "row"), 2, ("uses none",)),
     "buffer": (("--by", "random", "--buffer", "5"), 2, ("leaves no patches out",)),
     "block size": (("--by", "random", "--block-size", "5"), 2, ("has no blocks",)),
@@ -440,3 +440,22 @@ def test_old_and_new_shards_never_look_whole_side_by_side(tmp_path: Path, monkey
     whole = {path.name[:3] for path in tmp_path.iterdir() if path.name.endswith(("json", "parquet")) and path != made}
     assert {name for name in whole if name.startswith("s-")} == {"s-a"}
     assert made.read_bytes() == before
+
+
+def test_shards_that_changed_are_refused_whatever_their_size(tmp_path: Path) -> None:
+    for name, first in (("one", 0), ("other", 1)):
+        source = write_raster(tmp_path / f"{name}.tif", np.arange(first, first + 64, dtype="uint16").reshape(8, 8))
+        geotfr.export_image(source, tmp_path / name, patch_dimensions=2, patch_table=True, compressed=False)
+    table, shard = tmp_path / "one-patches.parquet", tmp_path / "one.tfrecord"
+    size = shard.stat().st_size
+    shard.write_bytes((tmp_path / "other.tfrecord").read_bytes())
+    assert shard.stat().st_size == size
+    told = ("one.tfrecord", "CRC32C", "the table knows", "geotfr table")
+    assert_refused(run("stats", table, "-q"), 12, *told)
+    assert_refused(run("split", table, "--by", "random", "--shards", tmp_path / "s", "-q"), 12, *told)
+    # An export that went over them says so in its manifest.
+    (tmp_path / "one-manifest.json").write_text(
+        (tmp_path / "other-manifest.json").read_text().replace('"other.', '"one.')
+    )
+    with pytest.raises(GeotfrError, match=r"one\.tfrecord was written again since, as one-manifest\.json tells"):
+        geotfr.PatchDataset(table)

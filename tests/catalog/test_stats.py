@@ -142,7 +142,7 @@ def test_earth_engines_own_export_has_statistics(tmp_path: Path) -> None:
 
 BAD = {
     "no split": (("--split", "train"), 2, "no split 'train'", "geotfr split"),
-    "no rows": (("--where", "row > 99"), 2, "no patch is of"),
+    "no rows": (("--where", "row > 99"), 2, "no patch has row > 99"),
     "no condition": (("--where", "row >"), 2, "character 7"),
     "no code": (("--where", "__import__('os').getpid()"), 2, "where"),
     "no column": (("--where", "rows > 1"), 10, "rows"),

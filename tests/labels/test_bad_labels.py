@@ -79,3 +79,8 @@ def test_the_command_burns_and_refuses(tmp_path: Path) -> None:
     )
     outcome = run(*args, "--labels", tmp_path / "labels.gpkg", "--label-field", "clas", "--overwrite")
     assert_refused(outcome, 10, "no column 'clas'")
+
+
+def test_a_condition_that_does_not_parse_is_told(tmp_path: Path) -> None:
+    frame().to_file(tmp_path / "labels.gpkg", engine="pyogrio")
+    refused(tmp_path, tmp_path / "labels.gpkg", r"labels\.gpkg: where 'class =': ", 10, label_where="class =")

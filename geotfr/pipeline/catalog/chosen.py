@@ -10,7 +10,7 @@ import numpy as np
 from geotfr.errors import DamagedError, UsageError
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.vectors.patch_table import read_patch_table
-from geotfr.vectors.table_beside import table_of
+from geotfr.vectors.table_beside import table_of, wish
 
 if TYPE_CHECKING:
     import os
@@ -93,7 +93,7 @@ def chosen_patches(
     table = read_patch_table(path)
     wanted = table.selected(split=split, where=where)
     if not wanted.any():
-        raise UsageError(f"{path}: no patch is of split={split!r}, where={where!r}")
+        raise UsageError(f"{path}: no patch {wish(split, where)}; ask for others")
     owners = table.set_numbers()
     known = [name for name in table.features if f"count_{name}" in table.names]
     counts = {name: table.column(f"count_{name}") for name in known}

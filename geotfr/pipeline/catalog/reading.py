@@ -21,7 +21,9 @@ from geotfr.records.framing import RecordBlocks
 from geotfr.records.places import ShardContent
 from geotfr.records.reader import DECODED_BYTES
 from geotfr.records.stream import open_stream
-from geotfr.vectors.table_beside import shards_beside
+from geotfr.storage.digest import file_crc32c
+from geotfr.stores.path import StorePath
+from geotfr.vectors.table_beside import changed_shard, shards_beside
 
 if TYPE_CHECKING:
     import os
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from geotfr.options import PairXY
     from geotfr.records.batches import FeatureBatch
     from geotfr.records.framing import Block
+    from geotfr.vectors.patch_set import PatchSet as TableSet
     from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
@@ -116,10 +119,11 @@ class SetReader:
         Raises
         ------
         DamagedError
-            A shard is missing, or of another size than the table knows.
+            A shard is missing, or of another size or content than the table knows.
         """
         patches = table.sets[number]
         shards = shards_beside(table, number)
+        _check_content(patches, shards)
         reader = object.__new__(SetReader)
         reader._begin(
             PatchSet(shards=tuple(shards)),
@@ -272,6 +276,18 @@ class SetReader:
             raise DamagedError(f"{batch.path}: features with and without margins; one kernel is expected")
         if margins:
             self.margin_yx = margins.pop()
+
+
+def _check_content(patches: TableSet, shards: Sequence[Path]) -> None:
+    """Refuse files with another CRC32C than the table knows: plain shards exported again are often of the same size.
+
+    Those of a store would be fetched twice for it.
+    """
+    for path, (_, _, known) in zip(shards, dict.fromkeys(patches.shards), strict=True):
+        if known and not isinstance(path, StorePath):
+            found = f"{file_crc32c(path):08x}"
+            if found != known:
+                raise changed_shard(path, f"has the CRC32C {found}, the table knows {known}")
 
 
 def _cores(shape: FeatureShape, batch: FeatureBatch) -> list[NDArray[Any]]:

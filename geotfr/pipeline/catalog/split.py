@@ -297,7 +297,8 @@ class _Made:
         units, keys = self._blocks() if request.by == "blocks" else self._groups()
         self.units = len(keys)
         if self.units < len(names):
-            what = "blocks" if request.by == "blocks" else f"groups of {request.column!r}"
+            plural = "" if self.units == 1 else "s"
+            what = f"block{plural}" if request.by == "blocks" else f"group{plural} of {request.column!r}"
             hint = f"a smaller --block-size than {self.block_size_m:g}" if request.by == "blocks" else "another column"
             raise UsageError(f"{self.units} {what} for {len(names)} splits, each wants one at least; give {hint}")
         is_placed = units >= 0
