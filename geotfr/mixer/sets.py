@@ -11,7 +11,7 @@ from geotfr.errors import DamagedError, InputError, MissingInputError, UsageErro
 from geotfr.grid.crs import crs_wkt
 from geotfr.mixer.manifest import Manifest, is_manifest, read_manifest
 from geotfr.mixer.mixer import Mixer, is_mixer, read_mixer
-from geotfr.mixer.names import natural_key, shard_number, shard_stem
+from geotfr.mixer.names import natural_key, plain_name, shard_number, shard_stem
 from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def find_beside(
         stem = _stem_of(where)
         if manifest is not None and manifest.shards:
             # First: a web server lists nothing.
-            paths = [folder / shard.name for shard in manifest.shards]
+            paths = [folder / plain_name(shard.name, where=where) for shard in manifest.shards]
         else:
             named = [path for path in _shard_files(folder) if stem and _goes_with(path.name, stem)]
             paths = _one_set(folder, named, manifest) if named else _only_shards(folder, manifest)
@@ -284,7 +284,7 @@ def _one_set(folder: Path, shards: list[Path], manifest: Manifest | None) -> lis
         own = {shard_stem(name) for name in names}
         if names and all(shard_stem(path.name) in own for path in shards):
             # What an older export left behind is not in the list.
-            return [folder / name for name in names]
+            return [folder / plain_name(name, where=folder) for name in names]
     # One prefix may stand with and without number; that is two sets.
     sets = sorted({(shard_stem(path), shard_number(path) is None) for path in shards})
     if len(sets) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from oracle.rasters import numbered
 from oracle.sets import write_set
 from oracle.store import make_set
 
+import geotfr
 from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputError, UsageError
 from geotfr.mixer.cards import grid_sketch
 from geotfr.mixer.manifest import is_manifest, read_manifest
@@ -120,3 +122,16 @@ def test_the_sketch_of_a_grid_has_a_block_only_where_patches_have_margins() -> N
 def test_compressors_have_names() -> None:
     with pytest.raises(UsageError, match="compressor 'xz' is not known; use fast or ee"):
         codec("xz")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other.tfrecord", "https://127.0.0.1:9/x", "s3://bucket/x"])
+def test_a_manifest_leads_to_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    made = make_set(tmp_path / "out", seed=1)
+    manifest = Path(f"{made}-manifest.json")
+    text = manifest.read_text().replace('"scene-00000.tfrecord"', json.dumps(name))
+    assert name in text
+    manifest.write_text(text)
+    with pytest.raises(DamagedError, match="a file name without folder is allowed"):
+        find_beside(manifest)
+    with pytest.raises(DamagedError, match="a file name without folder is allowed"):
+        geotfr.PatchDataset(f"{made}-mixer.json")

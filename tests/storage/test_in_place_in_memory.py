@@ -1,0 +1,225 @@
+"""Sets are written and read in place, by a store in memory; tests/interop/cloud does the same to a server of S3."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import obstore.store
+import pytest
+from oracle.run import assert_refused, contents, run
+from oracle.store import make_set
+
+import geotfr
+from geotfr.errors import InputError, LockedError, MissingInputError, OutputError, UsageError
+from geotfr.storage.outputs import local_output
+from geotfr.storage.remote import Store, StoreAddress, StoreLock, lock
+from geotfr.stores import client
+from geotfr.stores.file import FIRST_BYTES
+from geotfr.stores.path import StorePath, any_path
+
+EXPORT = ("--patch-dimensions", "16", "--max-file-size", "4000", "--no-compressed", "--quiet")
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """The store that every address leads to; outputs are made in ``tmp_path / "scratch"``."""
+    store = obstore.store.MemoryStore()
+    monkeypatch.setattr("obstore.store.from_url", lambda *_, **__: store)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    client._client.cache_clear()
+    yield store
+    client._client.cache_clear()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Path:
+    return make_set(tmp_path / "out", seed=1)
+
+
+def objects(memory: Any) -> dict[str, bytes]:
+    listed = obstore.list_with_delimiter(memory)["objects"]
+    return {each["path"]: bytes(obstore.get(memory, each["path"]).bytes()) for each in listed}
+
+
+def own(scene: Path) -> dict[str, bytes]:
+    return {name: data for name, data in contents(scene.parent).items() if name.startswith("scene")}
+
+
+def export(scene: Path, *more: object) -> Any:
+    return run("export", scene.parent / "source.tif", "--output", "s3://bucket/scene", *EXPORT, *more)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, operation: str, when: Callable[[str], bool]) -> None:
+    """Let ``operation`` of the library raise for the objects that ``when`` tells."""
+    inner: Callable[..., Any] = getattr(obstore, operation)
+
+    def instead(store: Any, name: str, *args: Any, **options: Any) -> Any:
+        if when(name):
+            raise OSError("status code: 503")
+        return inner(store, name, *args, **options)
+
+    monkeypatch.setattr(obstore, operation, instead)
+
+
+def test_an_export_has_the_bytes_of_a_local_one_and_is_read_where_it_is(memory: Any, scene: Path) -> None:
+    result = geotfr.export_image(
+        scene.parent / "source.tif", "s3://bucket/scene", patch_dimensions=16, compressed=False, max_file_size=4000
+    )
+    assert objects(memory) == own(scene)
+    assert str(result.manifest) == "s3://bucket/scene-manifest.json"
+    assert isinstance(result.shards[0], StorePath)
+    assert geotfr.verify(result.manifest).is_good
+    assert geotfr.verify("s3://bucket").records == 16
+    assert geotfr.read_mixer(str(result.mixer)) == geotfr.read_mixer(f"{scene}-mixer.json")
+    stored, local = geotfr.PatchDataset(str(result.mixer)), geotfr.PatchDataset(f"{scene}-mixer.json")
+    np.testing.assert_array_equal(stored[9]["b1"], local[9]["b1"])
+
+
+def test_a_set_is_replaced_on_request_alone_and_what_it_had_more_goes(memory: Any, scene: Path) -> None:
+    assert export(scene).code == 0
+    before = objects(memory)
+    assert_refused(export(scene), 14, "s3://bucket/scene-", "exists already", "--overwrite")
+    assert objects(memory) == before
+    assert export(scene, "--max-file-size", "9000", "--overwrite").code == 0
+    assert len(objects(memory)) < len(before)
+    assert geotfr.verify("s3://bucket/scene-manifest.json").is_good
+    assert export(scene, "--overwrite").code == 0
+    assert objects(memory) == before
+
+
+def test_a_run_that_breaks_is_completed_by_the_next(memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        failing(broken, "put", lambda name: name == "scene-00002.tfrecord")
+        assert_refused(export(scene), 14, "s3://bucket/scene-00002.tfrecord", "503")
+    assert objects(memory).keys() == {"scene-00000.tfrecord", "scene-00001.tfrecord"}
+    # Other options make other shards: what is there isn't mixed with them.
+    assert_refused(export(scene, "--kernel-size", "4"), 14, "other bytes", "--overwrite")
+    assert export(scene).code == 0
+    assert objects(memory) == own(scene)
+
+
+def test_one_writer_at_a_time(memory: Any, scene: Path) -> None:
+    with StoreLock(Store(StoreAddress.of_folder("s3://bucket")), StorePath("s3://bucket/scene")):
+        assert_refused(export(scene), 11, "is writing this set")
+    assert export(scene).code == 0
+
+
+def test_a_lock_is_renewed_while_its_owner_works_and_lost_to_who_took_it(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "_RENEW_S", 0.001)
+    store = Store(StoreAddress.of_folder("s3://bucket"))
+    with StoreLock(store, Path("scene")) as held:
+        (name,) = objects(memory)
+        first = objects(memory)[name]
+        while objects(memory)[name] == first:
+            pass
+        obstore.put(memory, name, b"{}")
+        with pytest.raises(LockedError, match="took over"):
+            held.renew(at_once=True)
+    assert objects(memory) == {name: b"{}"}
+
+
+@pytest.mark.parametrize("more", [("--resume",), ("--split", "0/2"), ("--executor", "processes")], ids=" ".join)
+def test_what_needs_a_folder_says_so(memory: Any, scene: Path, more: tuple[str, ...]) -> None:
+    assert_refused(export(scene, *more), {2, 14}, "s3://bucket", "folder", "geotfr push")
+    assert objects(memory) == {}
+
+
+def test_a_raster_and_what_lies_beside_it(memory: Any, scene: Path, tmp_path: Path) -> None:
+    (tmp_path / "classes.csv").write_text("0,low,#ff0000\n1,high,#00ff00\n")
+    shards = sorted(scene.parent.glob("*.tfrecord"))
+    given = ("ingest-predictions", f"{scene}-mixer.json", *shards, "--threshold", "0.5", "--quiet")
+    classes = ("--classes", tmp_path / "classes.csv")
+    assert run(*given, *classes, "--output", "s3://bucket/m.tif").code == 0
+    assert run(*given, *classes, "--output", tmp_path / "m.tif").code == 0
+    assert objects(memory) == {name: (tmp_path / name).read_bytes() for name in ("m.tif", "m.tif.aux.xml")}
+    assert_refused(run(*given, "--output", "s3://bucket/m.tif"), 14, "s3://bucket/m.tif", "exists already")
+    # Without classes the side file goes.
+    assert run(*given, "--output", "s3://bucket/m.tif", "--overwrite").code == 0
+    assert objects(memory).keys() == {"m.tif"}
+
+
+def test_what_fails_is_told_by_its_address_and_leaves_nothing(memory: Any, tmp_path: Path) -> None:
+    def write() -> None:
+        with local_output(any_path("s3://bucket/a.bin"), overwrite=False) as path:
+            path.write_bytes(b"abc")
+            raise InputError(f"{path}: broken")
+
+    with pytest.raises(InputError, match=r"s3://bucket/a\.bin: broken"):
+        write()
+    assert objects(memory) == {}
+    with pytest.raises(OutputError, match="is a bucket"):
+        geotfr.write_mixer("s3://bucket", geotfr.read_mixer(f"{make_set(tmp_path / 'o', seed=1)}-mixer.json"))
+
+
+def test_single_files_are_written_whole(memory: Any, scene: Path, tmp_path: Path) -> None:
+    mixer = geotfr.read_mixer(f"{scene}-mixer.json")
+    geotfr.write_mixer("s3://bucket/m.json", mixer)
+    assert objects(memory)["m.json"] == Path(f"{scene}-mixer.json").read_bytes()
+    written = geotfr.write_examples("s3://bucket/t.tfrecord", [{"a": 1}, {"a": 2}], records_per_shard=1)
+    assert [str(path) for path in written.paths] == [f"s3://bucket/t-{number:05d}.tfrecord" for number in (0, 1)]
+    (tmp_path / "p.csv").write_text("x,y,name\n1,2,a\n3,4,b\n")
+    assert run("export-table", tmp_path / "p.csv", "--output", "s3://bucket/p", "--quiet").code == 0
+    outcome = run("ingest-table", "s3://bucket/p.tfrecord.gz", "--output", "s3://bucket/p.gpkg", "--quiet")
+    assert outcome.code == 0, outcome.told
+    assert objects(memory)["p.gpkg"].startswith(b"SQLite format 3")
+
+
+def test_a_file_is_read_in_growing_blocks_and_anywhere(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.random.default_rng(1).bytes(9 * FIRST_BYTES + 5)
+    obstore.put(memory, "a/b.bin", data)
+    asked: list[tuple[int, int]] = []
+    inner = client.StoreClient.read_range
+
+    def counting(self: client.StoreClient, name: str, start: int, stop: int, *, etag: str = "") -> bytes:
+        asked.append((start, stop))
+        return inner(self, name, start, stop, etag=etag)
+
+    monkeypatch.setattr(client.StoreClient, "read_range", counting)
+    path = any_path("s3://bucket/a/b.bin")
+    with path.open("rb") as file:
+        assert file.read(10) == data[:10]
+        assert asked == [(0, FIRST_BYTES)]
+        assert file.read() == data[10:]
+        assert file.read(1) == b""
+        file.seek(3)
+        assert file.read(3) == data[3:6]
+        file.seek(-4, 2)
+        assert file.read() == data[-4:]
+        file.seek(-4, 1)
+        assert file.tell() == len(data) - 4
+    assert asked[:4] == [
+        (0, FIRST_BYTES),
+        *((n * FIRST_BYTES, min(2 * n * FIRST_BYTES + FIRST_BYTES, len(data))) for n in (1, 3, 7)),
+    ]
+    assert path.read_bytes() == data
+    with pytest.raises(OSError, match="opened for reading"):
+        path.open("w")
+    assert [(str(each), each.is_dir()) for each in any_path("s3://bucket").iterdir()] == [("s3://bucket/a", True)]
+    assert [each.name for each in any_path("s3://bucket/a").glob("*.bin")] == ["b.bin"]
+    assert any_path("s3://bucket").is_dir()
+    assert not any_path("s3://bucket").is_file()
+    assert not any_path("s3://bucket/c").exists()
+    assert not path.is_symlink()
+    with pytest.raises(MissingInputError, match="s3://bucket/c: no such object"):
+        any_path("s3://bucket/c").stat()
+    with pytest.raises(InputError, match="lists no files"):
+        list(any_path("https://host/a").iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "12", "0.5"])
+def test_how_long_requests_are_repeated_is_told_by_the_environment(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("GEOTFR_RETRY_SECONDS", text)
+    assert client.retry_seconds() == float(text or 120)
+    for wrong in ("soon", "-1", "inf", "nan"):
+        monkeypatch.setenv("GEOTFR_RETRY_SECONDS", wrong)
+        with pytest.raises(UsageError, match="GEOTFR_RETRY_SECONDS"):
+            client.retry_seconds()
