@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from oracle.run import assert_refused, contents, run
 import geotfr
 from geotfr.errors import DamagedError, LockedError, MissingInputError, OutputExistsError, UsageError
 from geotfr.pipeline.export import chunks
+from geotfr.pipeline.export.parts import distribute
 from geotfr.records import gzip
+from geotfr.storage import OutputSet
 from geotfr.storage.lock import OutputLock
 
 GIVEN: dict[str, Any] = {"patch_dimensions": 8, "kernel_size": 4, "max_file_size": 4000}
@@ -402,4 +405,55 @@ def test_unreadable_blocks_of_all_parts_count_once(source: Path, tmp_path: Path)
     run_parts(raster, out, 4, options)
     told = geotfr.finalize_export(out / "set")
     assert one.pixels_unreadable == told.pixels_unreadable
+    assert contents(out) == contents(whole)
+
+
+@pytest.mark.parametrize("how", ["split", "executor"])
+@pytest.mark.parametrize("kind", ["native", "sequence", "threshold", "all dropped", "Earth Engine's gzip", "plain"])
+def test_the_patch_table_is_that_of_one_run(
+    how: str, kind: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1500)
+    monkeypatch.setattr(distribute, "_TASK_BYTES", 10_000)
+    given: dict[str, Any] = {**GIVEN, **KINDS[kind], "patch_table": True, "class_bands": "b1"}
+    whole, out = folders(tmp_path)
+    geotfr.export_image(source, whole / "set", workers=1, **given)
+    if how == "executor":
+        with ThreadPoolExecutor(2) as pool:
+            table = geotfr.export_image(source, out / "set", executor=pool, **given).patch_table
+    else:
+        run_parts(source, out, 3, given)
+        table = geotfr.finalize_export(out / "set").patch_table
+    assert table == out / "set-patches.parquet"
+    assert contents(out) == contents(whole)
+
+
+def test_parts_with_and_without_a_table_are_not_put_together(source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    _, out = folders(tmp_path)
+    for number in range(2):
+        geotfr.export_part(source, out / "set", split=(number, 2), patch_table=number == 0, **GIVEN)
+    with pytest.raises(UsageError, match=r"made otherwise than part 0: table.* is None, not"):
+        geotfr.finalize_export(out / "set")
+
+
+def test_a_part_with_a_table_that_was_stopped_stages_all_of_its_rows(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    given = {**GIVEN, "patch_table": True, "class_bands": "b1"}
+    whole, out = folders(tmp_path)
+    geotfr.export_image(source, whole / "set", workers=1, **given)
+    with monkeypatch.context() as patched:
+        patched.setattr(OutputSet, "complete", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            geotfr.export_part(source, out / "set", split=(1, 2), resume=True, **given)
+    for number in (1, 0):
+        geotfr.export_part(source, out / "set", split=(number, 2), resume=True, **given)
+    with monkeypatch.context() as patched:
+        patched.setattr(OutputSet, "complete", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            geotfr.finalize_export(out / "set")
+    geotfr.finalize_export(out / "set")
     assert contents(out) == contents(whole)

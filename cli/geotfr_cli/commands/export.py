@@ -263,12 +263,10 @@ def command(
 
         if executor not in (None, "serial", "threads") or scheduler:
             raise click.UsageError("--split: a part is run by threads; start the parts side by side instead")
-        if patch_table:
-            raise click.UsageError("--patch-table: a part has no table; run 'geotfr table' when the set is finalized")
         if stac:
             raise click.UsageError("--stac: a part has no Item; write the set's with geotfr.write_stac_item")
         options["resume"] = resume or fast_resume
-        result = export_part(sources, prefix, split=split, **options)
+        result = export_part(sources, prefix, split=split, patch_table=patch_table, class_bands=class_bands, **options)
     warn(result.warnings, quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
     if stac:

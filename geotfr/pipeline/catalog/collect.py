@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.options import ExportOptions
     from geotfr.patches.cut import Run, Strip
     from geotfr.patches.features import FeatureSpec
     from geotfr.pipeline.export.encode import Encoded, Encoder, Unit
@@ -61,6 +62,15 @@ class TableRequest:
             return None
         load_arrow()
         return TableRequest(class_bands=names)
+
+    @staticmethod
+    def of_export(
+        options: ExportOptions, *, patch_table: bool, class_bands: str | Sequence[str]
+    ) -> TableRequest | None:
+        """As :meth:`checked`; without a word the shares of an export's labels are told."""
+        # They are what a table is asked for.
+        classes = class_bands or ([options.labels.band] if patch_table and options.labels else ())
+        return TableRequest.checked(patch_table=patch_table, class_bands=classes)
 
 
 def rows_memory_bytes(patches: int, features: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any, Protocol
 
 from geotfr.patches.features import FeatureSpec
 from geotfr.records.members import gzip_members
@@ -14,17 +15,41 @@ if TYPE_CHECKING:
 
     from geotfr.mixer import Manifest
     from geotfr.patches.rows import PatchRows
-    from geotfr.pipeline.export.shards import WrittenShard
+    from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["fills_of", "patch_set_of", "write_table_of"]
+__all__ = ["FinishedShard", "fills_of", "patch_set_of", "table_fills", "table_head", "write_table_of"]
+
+
+class FinishedShard(Protocol):
+    """A shard under its temporary name, and how many records it holds."""
+
+    @property
+    def file(self) -> AtomicFile: ...
+
+    @property
+    def records(self) -> int: ...
+
+
+def table_head(table: TableRequest | None, features: Sequence[FeatureSpec]) -> dict[str, Any] | None:
+    """What parts of a table must have in common, in JSON types; None where there is no table."""
+    if table is None:
+        return None
+    # A text: NaN is no equal of itself, and whole numbers stay whole.
+    return {"class_bands": list(table.class_bands), "fills": json.dumps(fills_of(features))}
+
+
+def table_fills(head: Mapping[str, Any]) -> dict[str, float]:
+    """The fills that :func:`table_head` told."""
+    fills: dict[str, float] = json.loads(head["fills"])
+    return fills
 
 
 def write_table_of(
     outputs: OutputSet,
     rows: PatchRows,
     manifest: Manifest,
-    shards: Sequence[WrittenShard],
+    shards: Sequence[FinishedShard],
     fills: Mapping[str, float],
 ) -> AtomicFile:
     """The table of one set as a finished file of ``outputs``."""
@@ -57,7 +82,7 @@ def fills_of(features: Sequence[FeatureSpec]) -> dict[str, float]:
     return {feature.name: feature.fills[0] for feature in features if len(set(feature.fills)) == 1}
 
 
-def _content(shard: WrittenShard, *, is_gzip: bool) -> ShardContent:
+def _content(shard: FinishedShard, *, is_gzip: bool) -> ShardContent:
     members = gzip_members(shard.file.staged_path) if is_gzip else None
     size = shard.file.size if members is None else int(members[-1, 1])
     return ShardContent(records=shard.records, content_bytes=size, members=members)

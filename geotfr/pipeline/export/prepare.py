@@ -82,7 +82,7 @@ class Prepared:
 
     Attributes
     ----------
-    source, options
+    source, options, table
         What it was made of; the source with the labels, if there are any.
     labels
         What the labels are, or None.
@@ -112,6 +112,7 @@ class Prepared:
             raise UsageError(f"on_read_error: found {on_read_error!r}; allowed are {' and '.join(ON_READ_ERROR)}")
         self.source, self.labels = self._labelled(source, options)
         self.options = options
+        self.table = table
         self.unreadable = UnreadableMasked(self.source) if on_read_error == "mask" else None
         layout = PatchLayout(
             geobox=self.source.geobox,

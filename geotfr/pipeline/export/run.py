@@ -336,12 +336,8 @@ def export_image(
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     engine = checked_executor(executor, scheduler)
-    # Shares of labels are what a table is asked for.
-    classes = class_bands or ([checked.labels.band] if patch_table and checked.labels else ())
-    table = TableRequest.checked(patch_table=patch_table, class_bands=classes)
+    table = TableRequest.of_export(checked, patch_table=patch_table, class_bands=class_bands)
     if engine not in ("serial", "threads"):
-        if table is not None:
-            raise UsageError("patch_table: other processes make none; use the executor threads, or make_patch_table")
         if checked.labels is not None and checked.labels.coco:
             raise UsageError("coco: other processes make none; use the executor threads")
         if checked.choice is not None and checked.choice.draws:
@@ -359,6 +355,7 @@ def export_image(
             os.fspath(prefix),
             checked,
             on_read_error=on_read_error,
+            table=table,
             overwrite=overwrite,
             resume=resume or fast_resume,
             progress=progress,
@@ -389,6 +386,7 @@ class ExportJob:
         self._prepared = prepared
         self._source = prepared.source
         self.options = prepared.options
+        self.table = prepared.table
         self._unreadable = prepared.unreadable
         self._encoder = prepared.encoder
         self._codec = prepared.codec

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from geotfr.options import ExportOptions
+    from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.pipeline.executors.choose import ExecutorKind
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.progress import Progress
@@ -60,7 +61,7 @@ class PartTask:
         What decides the bytes.
     total
         How many parts there are.
-    on_read_error, memory_bytes
+    on_read_error, table, memory_bytes
         As for the whole run; memory of one worker.
     """
 
@@ -69,6 +70,7 @@ class PartTask:
     options: ExportOptions
     total: int
     on_read_error: str
+    table: TableRequest | None
     memory_bytes: int | None
 
     def __call__(self, number: int) -> PartResult:
@@ -81,6 +83,7 @@ class PartTask:
                 workers=1,
                 memory_limit=self.memory_bytes,
                 on_read_error=self.on_read_error,
+                table=self.table,
             )
             part = split_part(prepared, number, self.total)
             for wait in (*_WAITS_SECONDS, None):
@@ -150,6 +153,7 @@ class Distributed:
         options: ExportOptions,
         *,
         on_read_error: str,
+        table: TableRequest | None,
         overwrite: bool,
         resume: bool,
         progress: bool | Progress,
@@ -159,7 +163,14 @@ class Distributed:
         """Write the set; see :func:`geotfr.export_image`."""
         paths = _paths(sources)
         with open_rasters(list(paths), options, 1) as source:
-            prepared = Prepared(source, options, workers=1, memory_limit=self.worker_bytes, on_read_error=on_read_error)
+            prepared = Prepared(
+                source,
+                options,
+                workers=1,
+                memory_limit=self.worker_bytes,
+                on_read_error=on_read_error,
+                table=table,
+            )
             if on_plan is not None:
                 on_plan(self.plan(prepared))
             return self._run(
@@ -197,6 +208,7 @@ class Distributed:
             options=prepared.options,
             total=total,
             on_read_error=on_read_error,
+            table=prepared.table,
             memory_bytes=self.worker_bytes,
         )
         outputs = set_at(names, overwrite=overwrite, resume=resume)
@@ -224,7 +236,7 @@ class Distributed:
         return ExportResult(
             **packed.facts,
             plan=self.plan(prepared),
-            patch_table=None,
+            patch_table=packed.patch_table,
             coco=None,
             shards_resumed=packed.resumed + sum(result.files_resumed for result in done),
             seconds=time.perf_counter() - started,

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import MissingInputError, OutputError, OutputExistsError, UsageError
 from geotfr.mixer import SetNames, manifest_of
 from geotfr.patches import PatchLayout
+from geotfr.patches.rows import PatchRows
+from geotfr.pipeline.catalog.exported import table_fills, write_table_of
+from geotfr.pipeline.catalog.staged_rows import read_rows
 from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, set_facts, unreadable_warning
 from geotfr.pipeline.export.parts.pack import PackedShard, Packer, adopt, damaged
+from geotfr.pipeline.export.parts.stage import ROWS
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import belongs_to
@@ -29,8 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from geotfr.mixer import Manifest
     from geotfr.pipeline.export.outcome import SetFacts
     from geotfr.pipeline.progress import Progress
+    from geotfr.storage import AtomicFile
     from geotfr.storage.staged import StagedFile
 
 __all__ = ["FinalizeResult", "PackedSet", "finalize_export", "pack_parts"]
@@ -55,6 +61,8 @@ class FinalizeResult:
         Path of the mixer; None where ``masked_threshold`` forbids one.
     manifest
         Path of the manifest.
+    patch_table
+        Path of the patch table, or None.
     patches_written, patches_dropped
         Patches in the shards, and those over ``masked_threshold``.
     masked_share
@@ -74,6 +82,7 @@ class FinalizeResult:
     shards_copied: int
     mixer: Path | None
     manifest: Path
+    patch_table: Path | None
     patches_written: int
     patches_dropped: int
     masked_share: float
@@ -90,6 +99,7 @@ class FinalizeResult:
             "shards_copied": self.shards_copied,
             "mixer": None if self.mixer is None else str(self.mixer),
             "manifest": str(self.manifest),
+            "patch_table": None if self.patch_table is None else str(self.patch_table),
             "patches_written": self.patches_written,
             "patches_dropped_masked": self.patches_dropped,
             "masked_share": round(self.masked_share, 6),
@@ -110,6 +120,7 @@ class FinalizeResult:
                 f"masked    {self.masked_share:.1%} of the patches' pixels",
                 f"mixer     {self.mixer or 'none: a masked threshold other than 1 forbids it'}",
                 f"manifest  {self.manifest}",
+                *([] if self.patch_table is None else [f"table     {self.patch_table}"]),
             )
         )
 
@@ -185,6 +196,7 @@ def finalize_export(
         other.remove_journal()
     return FinalizeResult(
         **packed.facts,
+        patch_table=packed.patch_table,
         parts=total,
         shards_copied=packed.copied,
         seconds=time.perf_counter() - started,
@@ -279,9 +291,10 @@ def _listed(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedSet:
-    """A set that was published: its ``facts``, how many shards were ``copied`` and ``resumed``, and warnings."""
+    """A set that was published: its ``facts``, its table, how many shards were ``copied`` and ``resumed``, warnings."""
 
     facts: SetFacts
+    patch_table: Path | None
     copied: int
     resumed: int
     warnings: tuple[str, ...]
@@ -299,13 +312,12 @@ def pack_parts(
     shard_codec = codec(template.compressor)
     names = SetNames.for_prefix(prefix, naming=template.options["naming"], compressed_suffix=shard_codec.suffix)
     left = outputs.begin({**head, "parts": len(parts)})
-    finished = [PackedShard(file, facts["records"], facts["is_oversized"]) for file, facts in left]
+    finished = [PackedShard(file, facts["records"], facts["is_oversized"]) for file, facts in left if ROWS not in facts]
+    table = next((file for file, facts in left if ROWS in facts), None)
     shards = list(finished)
     if outputs.whole is None:
         with progress_bar(progress, total_patches=template.patches_written, what="finalize") as report:
             shards += _new_shards(outputs, parts, head, len(finished), verify=verify, report=report)
-        # From here on the parts' files aren't needed, and may be gone when this is continued.
-        outputs.complete({"shards": len(shards)})
     counts = EncodeCounts()
     for each in whole:
         counts.add(EncodeCounts(**each["counts"]))
@@ -317,13 +329,19 @@ def pack_parts(
         shards=tuple(infos),
         pixels_unreadable=pixels_of(blocks, (head["block_shape"][0], head["block_shape"][1]), template.geobox.shape_yx),
     )
+    if outputs.whole is None:
+        if table is None and head["table"] is not None:
+            table = _table(outputs, parts, manifest, shards, head["table"])
+        # From here on the parts' files aren't needed, and may be gone when this is continued.
+        outputs.complete({"shards": len(shards)})
     layout = PatchLayout(
         geobox=template.geobox,
         patch_yx=template.patch_yx,
         kernel_yx=template.kernel_yx,
         pads_edge=template.options["edge"] == "pad",
     )
-    mixer = publish(outputs, names, named, manifest, layout)
+    tables = [] if table is None else [(names.patch_table, table)]
+    mixer = publish(outputs, names, [*named, *tables], manifest, layout)
     first_error = next((each["first_error"] for each in whole if each["first_error"]), "")
     # Where all records are alike, each part's plan has told it.
     oversized = 0 if head["is_even"] else sum(shard.is_oversized for shard in shards)
@@ -336,6 +354,7 @@ def pack_parts(
             masked_pixels=sum(each["masked_pixels"] for each in whole),
             patches=whole[0]["patches_in_question"],
         ),
+        patch_table=None if table is None else names.folder / names.patch_table,
         copied=sum(not shard.is_adopted for shard in shards),
         resumed=len(finished),
         warnings=tuple(
@@ -361,7 +380,7 @@ def _new_shards(
 ) -> Iterator[PackedShard]:
     """The shards behind those that are ``finished``, written."""
     options = head["options"]
-    files = [file for part in parts for file in part.files]
+    files = [file for part in parts for file in part.files if ROWS not in file.facts]
     if verify:
         _verify(files)
     if head["has_whole_shards"]:
@@ -384,6 +403,28 @@ def _new_shards(
         shard = packer.write(outputs, recipe)
         yield shard
         report(shard.records, shard.file.size)
+
+
+def _table(
+    outputs: OutputSet,
+    parts: Sequence[StagedPart],
+    manifest: Manifest,
+    shards: Sequence[PackedShard],
+    table: dict[str, Any],
+) -> AtomicFile:
+    """The patch table of the rows that the parts staged, as the set's next file."""
+    found = []
+    for part in parts:
+        # An attempt that was stopped may have staged rows before.
+        file = [file for file in part.files if ROWS in file.facts][-1]
+        if not is_whole(file.path, size=file.size, crc=file.crc):
+            raise damaged(file)
+        found.append(read_rows(file.path))
+    # A part without patches knows no classes.
+    rows = PatchRows.joined([each for each in found if len(each)] or found[:1])
+    written = write_table_of(outputs, rows, manifest, shards, table_fills(table))
+    outputs.finished(written, {ROWS: len(rows)})
+    return written
 
 
 def _verify(files: Sequence[StagedFile]) -> None:

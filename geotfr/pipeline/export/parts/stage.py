@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from geotfr.errors import UsageError
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
+from geotfr.pipeline.catalog.collect import TableRequest
+from geotfr.pipeline.catalog.exported import table_head
+from geotfr.pipeline.catalog.staged_rows import rows_bytes
 from geotfr.pipeline.export.outcome import unreadable_warnings
 from geotfr.pipeline.export.parts.split import parse_split, part_of
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
@@ -27,15 +30,21 @@ from geotfr.records.gzip import codec
 from geotfr.storage.staged import part_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from geotfr.options import Size
     from geotfr.options.sources import RastersLike
+    from geotfr.patches.rows import PatchRows
     from geotfr.pipeline.export.parts.split import Part
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.progress import Progress
+    from geotfr.storage import OutputSet
 
-__all__ = ["PartResult", "export_part", "stage_part"]
+__all__ = ["ROWS", "PartResult", "export_part", "stage_part"]
+
+
+ROWS = "rows"
+"""What is noted of a staged file that holds rows of a patch table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +115,8 @@ def export_part(
     overwrite: bool = False,
     resume: bool = False,
     on_read_error: str = "error",
+    patch_table: bool = False,
+    class_bands: str | Sequence[str] = (),
     workers: int | None = None,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
@@ -119,8 +130,9 @@ def export_part(
 
     Parameters
     ----------
-    sources, prefix, on_read_error, workers, memory_limit, progress, on_plan, options
-        As for :func:`geotfr.export_image`. Workers and memory may differ from part to part, nothing else.
+    sources, prefix, on_read_error, patch_table, class_bands, workers, memory_limit, progress, on_plan, options
+        As for :func:`geotfr.export_image`. Workers and memory may differ from part to part, nothing else. The rows of a
+        patch table are staged too.
     split
         ``"3/16"`` or ``(3, 16)``: part 3, from 0, of 16. A part may be empty.
     overwrite
@@ -149,8 +161,11 @@ def export_part(
     number, total = parse_split(split)
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
+    table = TableRequest.of_export(checked, patch_table=patch_table, class_bands=class_bands)
     with open_rasters(sources, checked, threads) as source:
-        prepared = Prepared(source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error)
+        prepared = Prepared(
+            source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error, table=table
+        )
         if on_plan is not None:
             on_plan(prepared.plan)
         return stage_part(
@@ -209,7 +224,12 @@ def stage_part(
         job.check_names(names, overwrite=True)
         left = outputs.begin(_head(job, outputs.noted, part, staging.name))
         journal = ExportJournal(
-            outputs, left, unreadable, first_patch=part.patches.start, notes_chunks=not part.has_whole_shards
+            outputs,
+            [(file, found) for file, found in left if ROWS not in found],
+            unreadable,
+            first_patch=part.patches.start,
+            notes_chunks=not part.has_whole_shards,
+            from_start=prepared.rows is not None,
         )
         resumed = len(journal.shards)
         writer = ShardWriter(outputs, staging, finished=journal.shards, on_finished=journal.finished)
@@ -218,6 +238,8 @@ def stage_part(
             report(journal.first_patch - part.patches.start, sum(shard.file.size for shard in journal.shards))
             job.write_records(writer, journal, report, part)
             tally = journal.tally
+            if prepared.rows is not None:
+                _stage_rows(outputs, prepared.rows.rows())
             facts = {
                 "patches": len(part.patches),
                 "records": tally.records,
@@ -249,6 +271,14 @@ def stage_part(
     )
 
 
+def _stage_rows(outputs: OutputSet, rows: PatchRows) -> None:
+    """Write the rows of the part's patches as a file of its own."""
+    file = outputs.create()
+    file.write(rows_bytes(rows))
+    file.finish()
+    outputs.finished(file, {ROWS: len(rows)})
+
+
 def _head(job: ExportJob, noted: Mapping[str, Any], part: Part, staging: str) -> dict[str, Any]:
     """What must be the same in all parts, but ``part``."""
     return {
@@ -260,5 +290,6 @@ def _head(job: ExportJob, noted: Mapping[str, Any], part: Part, staging: str) ->
         "is_even": job.plan.is_even,
         "knows_shards": part.knows_shards,
         "has_whole_shards": part.has_whole_shards,
+        "table": table_head(job.table, job.plan.features),
         "part": {"number": part.number, "patches": [part.patches.start, part.patches.stop]},
     }
