@@ -223,3 +223,29 @@ def test_how_long_requests_are_repeated_is_told_by_the_environment(monkeypatch: 
         monkeypatch.setenv("GEOTFR_RETRY_SECONDS", wrong)
         with pytest.raises(UsageError, match="GEOTFR_RETRY_SECONDS"):
             client.retry_seconds()
+
+
+def test_a_model_reads_and_writes_sets_and_maps_in_place(memory: Any, scene: Path, tmp_path: Path) -> None:
+    def model(batch: np.ndarray) -> np.ndarray:
+        return batch[:, 0] * 2
+
+    assert export(scene).code == 0
+    for source, to in ((f"{scene}-mixer.json", str(tmp_path)), ("s3://bucket/scene-mixer.json", "s3://bucket")):
+        geotfr.predict(model, source, f"{to}/p")
+        geotfr.predict(model, source, f"{to}/p.tif")
+    found = objects(memory)
+    made = {name: data for name, data in contents(tmp_path).items() if name.startswith("p")}
+    assert len(made) == 4
+    assert {name: found[name] for name in made} == made
+
+
+def test_samples_go_to_a_table_and_to_records(memory: Any, scene: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("x,y\n500015,4200000\n500100,4199900\n")
+    given = ("sample", scene.parent / "source.tif", "--points", tmp_path / "p.csv", "--x", "x", "--y", "y")
+    for name in ("s.csv", "s"):
+        for to in (str(tmp_path), "s3://bucket"):
+            outcome = run(*given, "--crs", "EPSG:32618", "--output", f"{to}/{name}", "--quiet")
+            assert outcome.code == 0, outcome.told
+    for name, data in objects(memory).items():
+        assert data == (tmp_path / name).read_bytes()
+    assert "s.csv" in objects(memory)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "prefix",
     metavar="PREFIX",
     required=True,
-    help="Folder and beginning of all names; FOLDER/ for names without beginning.",
+    help="Folder and beginning of all names; FOLDER/ for names without beginning. Also at s3://, gs://, az:// (cloud).",
 )
 @click.option(
     "--patch-dimensions",

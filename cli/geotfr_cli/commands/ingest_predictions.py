@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 )
 @click.argument("mixer", metavar="MIXER|FOLDER")
 @click.argument("shards", metavar="[SHARD...]", nargs=-1)
-@click.option("--output", "-o", metavar="OUT.tif", required=True, help="The GeoTIFF to write.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="OUT.tif",
+    required=True,
+    help="The GeoTIFF to write, also at s3://, gs://, az:// (extra cloud).",
+)
 @click.option(
     "--kernel-size",
     metavar="W[,H]",
