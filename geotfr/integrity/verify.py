@@ -45,6 +45,8 @@ class VerifyResult:
         How many faults there are.
     notes, warnings
         What is harmless, and what a user should know.
+    unread_files
+        How many files couldn't be opened; each is a fault.
     """
 
     files: tuple[FileSummary, ...]
@@ -54,6 +56,7 @@ class VerifyResult:
     fault_count: int
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    unread_files: int = 0
 
     @property
     def is_good(self) -> bool:
@@ -80,8 +83,8 @@ class VerifyResult:
         lines = [str(replace(fault, hint="")) for fault in self.faults]
         if self.fault_count > len(lines):
             lines.append(f"... and {self.fault_count - len(lines)} faults more")
-        state = "good" if self.is_good else f"{self.fault_count} faults"
-        lines.append(f"{len(self.files)} files, {size} bytes, {self.records} records: {state}")
+        state = "good" if self.is_good else f"{self.fault_count} fault{'s' if self.fault_count != 1 else ''}"
+        lines.append(f"{len(self.files) + self.unread_files} files, {size} bytes, {self.records} records: {state}")
         return "\n".join(lines)
 
 
@@ -236,6 +239,7 @@ class _Check:
             fault_count=self._fault_count,
             notes=tuple(self._report.notes),
             warnings=tuple(self._report.warnings),
+            unread_files=len(self._inputs.shards) - len(self._files),
         )
 
 

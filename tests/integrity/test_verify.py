@@ -326,3 +326,10 @@ def test_a_record_for_each_pixel_of_a_block_is_a_whole_set(tmp_path: Path, besid
     found = verify(made.mixer)
     assert [str(fault) for fault in found.faults] == []
     assert found.expected_records == found.records == 4 * 6 * 6
+
+
+def test_a_file_that_cannot_be_opened_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "empty.tfrecord.gz").touch()
+    found = verify(tmp_path / "empty.tfrecord.gz")
+    assert (found.files, found.unread_files) == ((), 1)
+    assert found.to_text().splitlines()[-1] == "1 files, 0 bytes, 0 records: 1 fault"
