@@ -1,11 +1,11 @@
-"""Executors against each other: the same export by threads, by 1 and 2 processes, and by 2 workers of dask.
+"""Executors against each other: one export by threads, by 1 and 2 processes, and by 2 workers of dask; one ingest.
 
     python benchmarks/cluster.py [--size 8192] [--rounds 3] [--max-file-size 32MiB] [--cpu]
 
 Compressed shards. ``steady`` leaves out what each executor needs to begin, which doesn't grow with the raster: workers
 are started, and have imported geotfr, before the clock runs. Small shards let each part hold whole ones. ``--cpu``
 compares processor seconds of all processes, their start included, instead of wall time: where the machine has other
-work, it tells what the ratio could be.
+work, it tells what the ratio could be. The plan of 10^6 patches is measured too.
 """
 
 from __future__ import annotations
@@ -57,9 +57,35 @@ def run_dask(*, raster: str, folder: str, shard: str, workers: int) -> float:
         return _timed(raster, folder, shard, workers, "dask", cluster.scheduler_address)
 
 
+def run_ingest(*, raster: str, folder: str, shard: str, workers: int, executor: str) -> float:
+    """Seconds of an ingest of the set in ``folder``; processes are started, and warm, before."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    import geotfr
+
+    del raster, shard
+    warm()
+
+    def timed(how: str | Executor) -> float:
+        started = time.perf_counter()
+        geotfr.ingest_predictions(folder, (), f"{folder}/map.tif", workers=workers, overwrite=True, executor=how)
+        return time.perf_counter() - started
+
+    if executor == "threads":
+        return timed(executor)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=warm) as pool:
+        list(pool.map(rest, [1.0] * workers))
+        return timed(pool)
+
+
 def warm() -> None:
     """Import what a task needs."""
-    for name in ("geotfr.pipeline.export.parts.distribute", "geotfr.rasters.source"):
+    for name in (
+        "geotfr.pipeline.export.parts.distribute",
+        "geotfr.pipeline.ingest.parts.distribute",
+        "geotfr.rasters.source",
+    ):
         importlib.import_module(name)
 
 
@@ -111,6 +137,7 @@ def main() -> None:
 
     raster = str(big_raster(size=options.size))
     folder = tempfile.mkdtemp(prefix="geotfr-bench-")
+    plans = tempfile.mkdtemp(prefix="geotfr-bench-")
     given = {"raster": raster, "folder": folder, "shard": options.max_file_size}
     contenders = [
         *(
@@ -145,11 +172,29 @@ def main() -> None:
             )
             for _ in range(not options.cpu)
         ),
+        *(
+            Contender(
+                name=f"ingest, {executor} {workers}",
+                module="cluster",
+                function="run_ingest",
+                arguments={**given, "workers": workers, "executor": executor},
+                rounds=options.rounds,
+            )
+            for executor, workers in (() if options.cpu else (("threads", 2), ("processes", 1), ("processes", 2)))
+        ),
+        Contender(
+            name="plan of 10^6 patches",
+            module="scale",
+            function="plan_of",
+            arguments={"folder": plans, "side": 32_000, "patch": 32},
+            rounds=options.rounds,
+        ),
     ]
     try:
         found = {name: measured.seconds for name, measured in measure(contenders).items()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(plans, ignore_errors=True)
     for name, seconds in found.items():
         print(f"  {name:22} {seconds:8.2f} s")
     if options.cpu:
@@ -159,6 +204,8 @@ def main() -> None:
         return
     print(f"2 processes are {found['processes 1'] / found['processes 2']:.2f}x of 1")
     print(f"2 processes are {found['processes 1, steady'] / found['processes 2, steady']:.2f}x of 1, steady")
+    ingests = found["ingest, processes 1"] / found["ingest, processes 2"]
+    print(f"2 processes are {ingests:.2f}x of 1, steady, for an ingest")
     print(f"2 workers of dask are {found['processes 2, steady'] / found['dask 2, steady']:.2f}x of 2 processes, steady")
 
 
