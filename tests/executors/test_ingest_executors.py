@@ -147,6 +147,12 @@ def test_a_mask_is_put_back(dtype: str, tmp_path: Path) -> None:
     mask = write_raster(tmp_path / "mask.tif", pixels, nodata=0)
     one, areas = both(tmp_path, mixer, shards, mask_from=mask, creation_options={"BLOCKYSIZE": "80"})
     assert areas == one
+    for workers in (1, 3):
+        target = tmp_path / f"{workers}.tif"
+        geotfr.ingest_predictions(
+            mixer, shards, target, workers=workers, mask_from=mask, creation_options={"BLOCKYSIZE": "80"}
+        )
+        assert target.read_bytes() == one["map.tif"]
 
 
 def test_patches_that_were_left_out_and_records_that_are_damaged_stay_in_their_places(tmp_path: Path) -> None:

@@ -273,7 +273,8 @@ class RasterOutput:
                 **({"SPARSE_OK": "TRUE"} if is_empty else {}),
             },
             block_yx=block_yx,
-            threads=self.threads,
+            # With a mask inside the file, how many threads compress decides where GDAL puts its tiles.
+            threads=1 if self.pixel.has_mask and not self.is_staged else self.threads,
             colours=colours if self._takes_colours else None,
             has_whole_tiles=not self.pixel.has_mask and not is_empty,
             scale_offset=(1.0 if scale is None else scale, offset or 0.0) if self.options.is_quantised else None,
