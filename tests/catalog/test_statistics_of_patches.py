@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from geotfr.patches.statistics import statistics_of, statistics_of_all
+from geotfr.vectors.arrow_arrays import texts_by_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +97,17 @@ def test_features_do_not_touch_each_other() -> None:
         alone = statistics_of(channels)
         np.testing.assert_array_equal(together.means, alone.means)
         np.testing.assert_array_equal(together.squares, alone.squares)
+
+
+@pytest.mark.parametrize("changes", [0, 1, 5, 400])
+def test_texts_by_number_are_those_of_a_loop(changes: int) -> None:
+    pytest.importorskip("pyarrow")
+    names = ["", "one", "Übergröße", "b"]
+    random = np.random.default_rng(changes)
+    places = np.sort(random.integers(-1, 4, 1000)) if changes < 400 else random.integers(-1, 4, 1000)
+    found = texts_by_number(places[: 1000 if changes else 0], names)
+    found.validate(full=True)
+    assert found.to_pylist() == [None if place < 0 else names[place] for place in places[: 1000 if changes else 0]]
 
 
 def test_a_table_is_written_and_read_without_pandas(tmp_path: Path) -> None:
