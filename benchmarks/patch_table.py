@@ -13,6 +13,7 @@ filtered. ``leakage``: the pairs of patches of different splits that overlap or 
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -39,16 +40,18 @@ def run_export(*, raster: str, folder: str, workers: int, compressed: bool, tabl
 
     del pyarrow, pyproj
     export_image = geotfr.export_image
+    # A set that is there would be compared, and its equal shards left: work of another kind.
+    shutil.rmtree(f"{folder}/out", ignore_errors=True)
+    Path(folder, "out").mkdir()
     now = _now(clock)
     started = now()
     export_image(
         raster,
-        f"{folder}/set",
+        f"{folder}/out/set",
         patch_dimensions=PATCH,
         workers=workers,
         compressed=compressed,
         patch_table=table,
-        overwrite=True,
     )
     return now() - started
 
