@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
@@ -60,13 +60,18 @@ class StoreClient:
     Raises
     ------
     UsageError
-        The extra ``cloud`` isn't installed.
+        The extra ``cloud`` isn't installed, or the process was forked from one that had used it.
     InputError, OutputError
         The environment's settings make no store.
     """
 
     def __init__(self, url: str, *, retry_s: float = RETRY_S, is_writing: bool = False) -> None:
         self.url = url
+        if _first_process() != os.getpid():
+            raise UsageError(
+                f"{url}: this process was forked from one that had used a store, whose threads are gone here; start"
+                " workers by 'spawn' or 'forkserver'"
+            )
         self._api: Any = load_extra("obstore", extra="cloud", what=_WORDS)
         stores: Any = load_extra("obstore.store", extra="cloud", what=_WORDS)
         allows_http = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")
@@ -140,6 +145,12 @@ class StoreClient:
 
     def _error(self, name: str, error: Exception, *, is_writing: bool) -> GeotfrError:
         return store_error(f"{self.url}/{name}" if name else self.url, error, is_writing=is_writing)
+
+
+@cache
+def _first_process() -> int:
+    """The process in which the library was first used: a forked one would wait for its threads for ever."""
+    return os.getpid()
 
 
 def client_of(url: str) -> StoreClient:

@@ -249,3 +249,10 @@ def test_samples_go_to_a_table_and_to_records(memory: Any, scene: Path, tmp_path
     for name, data in objects(memory).items():
         assert data == (tmp_path / name).read_bytes()
     assert "s.csv" in objects(memory)
+
+
+def test_a_forked_process_says_so_and_does_not_wait(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.client_of("s3://bucket").head("x") is None
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(UsageError, match=r"forked .* 'spawn'"):
+        client.client_of("s3://bucket")
