@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import os
 import signal
 import sys
 from dataclasses import dataclass
@@ -136,9 +137,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         code = _told(_usage_line(error), error.exit_code, error, settings)
     except (KeyboardInterrupt, click.Abort) as error:
-        code = _told("interrupted; nothing is left at a final name", _INTERRUPTED, error, settings)
+        _leave(_told("interrupted; nothing is left at a final name", _INTERRUPTED, error, settings))
     except Terminated as error:
-        code = _told("terminated; nothing is left at a final name", _TERMINATED, error, settings)
+        _leave(_told("terminated; nothing is left at a final name", _TERMINATED, error, settings))
     except BrokenPipeError:
         # The reader of stdout is gone: nobody is left to tell. Nor may the interpreter flush it once more.
         sys.stdout = None
@@ -155,6 +156,18 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     del number, frame
     raise Terminated
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process as it stands: all that was open has been closed on the way here.
+
+    A signal may have stopped rasterio between two of its own steps, or left a thread inside GDAL; when Python then
+    takes modules down under them, the process may crash and its exit code is lost.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 def _line(error: Exception) -> str:

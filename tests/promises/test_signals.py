@@ -75,3 +75,25 @@ def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(
     count("signals sent", times)
     count("signals that stopped a run in time", stopped)
     assert stopped >= times // 3, "most signals came when the run was done"
+
+
+CRASHING = """
+import atexit, os, sys, threading
+from geotfr_cli import main
+atexit.register(os.abort)
+def stopped(**_):
+    os.kill(os.getpid(), int(sys.argv[1]))
+    threading.Event().wait(60)
+main.cli.main = stopped
+main.main(["export"])
+"""
+
+
+@pytest.mark.parametrize("number", list(CODES))
+def test_the_exit_code_is_kept_where_python_would_crash_on_its_way_out(number: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHING, str(int(number))], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == CODES[signal.Signals(number)]
+    assert done.stderr.count("\n") == 1
+    assert "nothing is left at a final name" in done.stderr
