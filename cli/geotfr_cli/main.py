@@ -137,9 +137,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         code = _told(_usage_line(error), error.exit_code, error, settings)
     except (KeyboardInterrupt, click.Abort) as error:
-        _leave(_told("interrupted; nothing is left at a final name", _INTERRUPTED, error, settings))
+        _leave(_told("interrupted; no file at a final name is half written", _INTERRUPTED, error, settings))
     except Terminated as error:
-        _leave(_told("terminated; nothing is left at a final name", _TERMINATED, error, settings))
+        _leave(_told("terminated; no file at a final name is half written", _TERMINATED, error, settings))
     except BrokenPipeError:
         # The reader of stdout is gone: nobody is left to tell. Nor may the interpreter flush it once more.
         sys.stdout = None

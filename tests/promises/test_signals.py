@@ -67,8 +67,9 @@ def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(
         if run.returncode > 0:
             stopped += 1
             assert len([line for line in told.splitlines() if line]) == 1, told
-            assert "set-manifest.json" not in shown
-            subprocess.run([*command, out / "set"], check=True)
+            # A manifest means a whole set: the signal came between the last name and the end of the process.
+            if "set-manifest.json" not in shown:
+                subprocess.run([*command, out / "set"], check=True)
         assert contents(out) == whole
         for path in out.iterdir():
             os.unlink(path)  # noqa: PTH108
@@ -96,4 +97,4 @@ def test_the_exit_code_is_kept_where_python_would_crash_on_its_way_out(number: i
     )
     assert done.returncode == CODES[signal.Signals(number)]
     assert done.stderr.count("\n") == 1
-    assert "nothing is left at a final name" in done.stderr
+    assert "no file at a final name is half written" in done.stderr
