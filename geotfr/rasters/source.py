@@ -7,6 +7,7 @@ through its own copy (:meth:`RasterSource.reopen`).
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -67,6 +68,7 @@ class RasterSource:
         """The features that the bands make: scalar bands first, then array bands."""
         self.warnings: tuple[str, ...] = stack.warnings
         """What a user should know, one line each; to be told once."""
+        self._in_use = threading.Lock()
         self._stack = stack
         self._grid = grid
         self._request = request
@@ -150,6 +152,16 @@ class RasterSource:
         ReadError
             If GDAL can't read or decode the pixels.
         """
+        with self._in_use:
+            self._fill(window, out, valid, band_valid)
+
+    def _fill(
+        self,
+        window: Window,
+        out: Sequence[NDArray[np.generic]],
+        valid: NDArray[np.bool_],
+        band_valid: Sequence[NDArray[np.bool_]] | None,
+    ) -> None:
         valid.fill(True)
         for own in () if band_valid is None else band_valid:
             own.fill(True)
@@ -175,9 +187,18 @@ class RasterSource:
         return RasterSource(self._stack, self._grid, self._request)
 
     def close(self) -> None:
-        """Close all handles; a later read opens them again."""
-        for layer in (*self._layers, *self._masks):
-            layer.close()
+        """Close all handles, after a read that is under way; a later read opens them again."""
+        # Where a run ends early, a thread may still be reading: GDAL crashes if a file is closed under it.
+        with self._in_use:
+            for layer in (*self._layers, *self._masks):
+                layer.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_in_use"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._in_use = threading.Lock()
 
     def __enter__(self) -> Self:
         return self

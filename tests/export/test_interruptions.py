@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,85 @@ def test_a_stopped_ingest_leaves_nothing_and_the_next_run_works(stop: BaseExcept
         geotfr.ingest_predictions(mixer, shards, tmp_path / "out.tif", progress=Stopper(1, stop))
     assert contents(tmp_path) == before
     geotfr.ingest_predictions(mixer, shards, tmp_path / "out.tif")
+
+
+class Watched:
+    """Reading and closing of a source, watched: each read but the first waits until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from geotfr.rasters.readers import FileReader
+
+        self.is_reading = threading.Event()
+        self.may_go_on = threading.Event()
+        self.busy = 0
+        self.busy_at_close: list[int] = []
+        self.reads = 0
+        read, close = FileReader.read, FileReader.close
+
+        def slow(*given: Any) -> None:
+            self.reads += 1
+            self.busy += 1
+            if self.reads > 1:
+                self.is_reading.set()
+                self.may_go_on.wait(30)
+            read(*given)
+            self.busy -= 1
+
+        def watched(reader: FileReader) -> None:
+            self.busy_at_close.append(self.busy)
+            close(reader)
+
+        monkeypatch.setattr(FileReader, "read", slow)
+        monkeypatch.setattr(FileReader, "close", watched)
+
+    def fail(self, *done: int) -> None:
+        """Fail while the next strip is being read, once something is done; it is read on a little later."""
+        if done and not done[0]:
+            return
+        assert self.is_reading.wait(30), "no second strip is read"
+        threading.Timer(0.05, self.may_go_on.set).start()
+        raise RuntimeError("no more")
+
+
+@pytest.fixture
+def tall(tmp_path: Path) -> Path:
+    """1024 x 80 of two bands: several strips."""
+    return write_raster(tmp_path / "tall.tif", numbered(2, 1024, 80), tiled=True, blockxsize=16, blockysize=16)
+
+
+def test_sources_are_not_closed_under_the_thread_that_reads_them(
+    tall: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(monkeypatch)
+    with pytest.raises(RuntimeError, match="no more"):
+        geotfr.export_image(tall, tmp_path / "out", workers=2, progress=watched.fail, **GIVEN)
+    assert set(watched.busy_at_close) == {0}
+
+
+def test_sources_are_not_closed_under_a_thread_that_nothing_waits_for(
+    tall: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A signal may come while an executor starts its thread: the executor then doesn't know the thread.
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.shutdown", lambda *_, **__: None)
+    watched = Watched(monkeypatch)
+    with pytest.raises(RuntimeError, match="no more"):
+        geotfr.export_image(tall, tmp_path / "out", workers=2, progress=watched.fail, **GIVEN)
+    assert set(watched.busy_at_close) == {0}
+
+
+def test_a_model_that_fails_does_not_close_the_sources_under_the_thread_that_reads_them(
+    tall: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(monkeypatch)
+    calls = 0
+
+    def model(batch: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            watched.fail()
+        return batch[:, :1]
+
+    with pytest.raises(RuntimeError, match="no more"):
+        geotfr.predict(model, tall, tmp_path / "out.tif", workers=2, patch_dimensions=10, batch_size=8)
+    assert set(watched.busy_at_close) == {0}
