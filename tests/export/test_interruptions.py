@@ -182,6 +182,8 @@ def test_a_model_that_fails_does_not_close_the_sources_under_the_thread_that_rea
             watched.fail()
         return batch[:, :1]
 
-    with pytest.raises(RuntimeError, match="no more"):
+    with pytest.raises(RuntimeError, match="no more") as failure:
         geotfr.predict(model, tall, tmp_path / "out.tif", workers=2, patch_dimensions=10, batch_size=8)
+    assert failure.traceback, "what holds the frames is still there"
     assert set(watched.busy_at_close) == {0}
+    assert not [thread.name for thread in threading.enumerate() if "geotfr-read" in thread.name]

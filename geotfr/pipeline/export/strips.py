@@ -17,7 +17,7 @@ from geotfr.grid import Window
 from geotfr.patches.cut import Strip, count_masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,7 +94,7 @@ class StripReader:
             for _ in range(strips.buffers)
         ]
 
-    def __iter__(self) -> Iterator[Strip]:
+    def __iter__(self) -> Generator[Strip, None, None]:
         ranges = self._plan.strip_ranges(*self._patches)
         buffers = itertools.cycle(self._buffers)
         previous: _Buffer | None = None

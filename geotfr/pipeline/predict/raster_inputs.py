@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ class RasterInputs:
         self._prepared = Prepared(self._source, options, workers=workers, memory_limit=None)
         plan = self._prepared.plan
         self._tally = Tally()
+        self._reading = ExitStack()
         layout = plan.layout
         first = self._source.sources[0]
         self.name = "the array" if first.memory is not None else first.name
@@ -101,7 +103,9 @@ class RasterInputs:
     def pieces(self, columns: range) -> Iterator[Piece]:
         """The patches of some patch columns, in ascending order."""
         self._tally = Tally()
-        for strip in self._prepared.strips():
+        # Left by `close`: where the model fails, nobody asks for the next piece; the thread that reads would be left
+        # to the garbage collector, which may run where no thread can be joined.
+        for strip in self._reading.enter_context(closing(iter(self._prepared.strips()))):
             kept = self._prepared.choice.positions(strip, self._tally)
             place = strip.columns.start + kept % len(strip.columns)
             positions = kept[(place >= columns.start) & (place < columns.stop)]
@@ -113,7 +117,8 @@ class RasterInputs:
         return self._source.reopen()
 
     def close(self) -> None:
-        """Close the sources."""
+        """Close the sources, after what is reading them."""
+        self._reading.close()
         self._source.close()
 
 
