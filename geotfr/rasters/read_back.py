@@ -70,21 +70,8 @@ def _place(window: Window) -> tuple[tuple[int, int], tuple[int, int]]:
     return (window.row, window.row_stop), (window.col, window.col_stop)
 
 
-class PixelCheck:
-    """A GeoTIFF whose pixels are compared, window by window; a context manager that closes it.
-
-    Raises
-    ------
-    OutputError
-        If it can't be opened.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._name = os.fspath(path)
-        try:
-            self._dataset = safe_open(self._name)
-        except (GeotfrError, *GDAL_ERRORS) as error:
-            raise OutputError(f"{self._name}: can't be read back: {gdal_words(error)}") from error
+class PixelCheck(PixelReader):
+    """A GeoTIFF whose pixels are compared, window by window."""
 
     def compare(self, row: int, col: int, data: NDArray[np.generic], valid: NDArray[np.bool_] | None) -> None:
         """Compare ``data`` (band, row, column), and the mask ``valid`` (row, column) if there is one, with the file.
@@ -107,15 +94,8 @@ class PixelCheck:
 
     def _check_mask(self, row: int, col: int, valid: NDArray[np.bool_]) -> None:
         window = Window(row=row, col=col, height=valid.shape[0], width=valid.shape[1])
-        mask = self._dataset.dataset_mask(window=((row, window.row_stop), (col, window.col_stop)))
-        if not np.array_equal(mask > 0, valid):
+        if not np.array_equal(self.valid(window), valid):
             raise OutputError(f"{self._name}: the mask read back differs from the one written, in {window}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._dataset.close()
 
 
 def check_raster(
