@@ -24,6 +24,7 @@ __all__ = [
     "constant",
     "numbers",
     "numbers_but_nan",
+    "present_rows",
     "repeated_text",
     "texts",
     "texts_by_number",
@@ -136,6 +137,19 @@ def as_numpy(array: Any) -> NDArray[Any]:
         array = load_arrow("pyarrow.compute").fill_null(array, missing)
     dtype = np.dtype(_FLOATS.get(str(kind), str(kind)))
     return np.frombuffer(array.buffers()[1] or b"", dtype)[array.offset : array.offset + len(array)]
+
+
+def present_rows(array: Any) -> NDArray[np.bool_]:
+    """Where a pyarrow array holds a value and no null, ``(n,) bool``.
+
+    >>> present_rows(texts_by_number(np.array([1, -1]), ["a", "b"]))
+    array([ True, False])
+    """
+    count = len(array)
+    if array.null_count in (0, count):
+        return np.full(count, array.null_count == 0)
+    bits = np.frombuffer(array.buffers()[0], np.uint8)
+    return np.unpackbits(bits, count=array.offset + count, bitorder="little")[array.offset :].view(np.bool_)
 
 
 def _bits(values: NDArray[np.bool_] | None) -> Any:

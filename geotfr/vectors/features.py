@@ -9,6 +9,7 @@ import numpy as np
 
 from geotfr.errors import InputError
 from geotfr.records.layout import Kind
+from geotfr.vectors.arrow_arrays import as_numpy, present_rows
 from geotfr.vectors.columns import FeatureColumn, one_each, splits_of
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import ColumnInfo, plain
@@ -83,7 +84,7 @@ def feature_of(array: Any, info: ColumnInfo, *, table: str, first_row: int) -> t
     array = _storage(array)
     width = 1 if array.null_count == 0 and not _is_list(array.type) else None
     if width is None:
-        present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+        present = present_rows(array)
         flat, row_splits = _flattened(array, present, where)
     else:
         row_splits, present = one_each(len(array))
@@ -116,19 +117,22 @@ def feature_of(array: Any, info: ColumnInfo, *, table: str, first_row: int) -> t
 
 def number_column(name: str, values: NDArray[Any], valid: NDArray[np.bool_]) -> FeatureColumn:
     """A float column of one value ``(n,)`` a row, absent where not ``valid``."""
-    kept = values if valid.all() else values[valid]
+    is_whole = bool(valid.all())
+    kept = values if is_whole else values[valid]
+    row_splits, present = one_each(len(values)) if is_whole else (splits_of(valid.astype(np.int64)), valid)
     return FeatureColumn(
         name=name,
         kind=Kind.FLOAT,
         values=kept.astype(np.float32, copy=False),
-        row_splits=splits_of(valid.astype(np.int64)),
-        present=valid,
+        row_splits=row_splits,
+        present=present,
+        width=1 if is_whole else None,
     )
 
 
 def text_column(name: str, array: Any) -> FeatureColumn:
     """A bytes column of a pyarrow array of text or bytes; null is absent."""
-    present = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
+    present = present_rows(array)
     values, value_splits = _bytes_of(array.drop_null() if array.null_count else array)
     return FeatureColumn(
         name=name,
@@ -160,7 +164,7 @@ def _flattened(array: Any, present: NDArray[np.bool_], where: _Where) -> tuple[A
             where.row_splits = row_splits
             raise where.error("a null inside an array of arrays; fill it first", _first_null(array))
         lengths = pc.fill_null(pc.list_value_length(array), 0)
-        row_splits = splits_of(lengths.cast(pa.int64()).to_numpy(zero_copy_only=False))[row_splits]
+        row_splits = splits_of(as_numpy(lengths.cast(pa.int64())))[row_splits]
         array = _storage(array.flatten())
         is_outer = False
     return array, row_splits
@@ -172,7 +176,7 @@ def _is_list(arrow: Any) -> bool:
 
 
 def _first_null(array: Any) -> int:
-    return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+    return int(np.argmin(present_rows(array)))
 
 
 def _numbers(flat: Any, kind: Kind, where: _Where) -> NDArray[Any]:
@@ -188,7 +192,7 @@ def _numbers(flat: Any, kind: Kind, where: _Where) -> NDArray[Any]:
         flat = flat.cast(pa.float64(), safe=False).fill_null(np.nan)
     if pa.types.is_boolean(flat.type):
         flat = flat.cast(pa.uint8())
-    return np.asarray(flat.to_numpy(zero_copy_only=False))
+    return as_numpy(flat)
 
 
 def _integers(numbers: NDArray[Any], where: _Where) -> NDArray[np.int64]:

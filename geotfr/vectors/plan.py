@@ -10,6 +10,7 @@ import numpy as np
 
 from geotfr.errors import InputError, UsageError
 from geotfr.records.layout import Kind
+from geotfr.vectors.arrow_arrays import as_numpy, present_rows
 from geotfr.vectors.features import ColumnTally, feature_of, number_column, text_column
 from geotfr.vectors.geometry import LONLAT, geojson_of, points_of, transform_between
 from geotfr.vectors.types import ColumnInfo, describe_type, kind_of
@@ -119,8 +120,7 @@ def batch_points(table: Table, batch: Any, first_row: int) -> tuple[NDArray[np.f
         if shape or (kind_of(type_name, "float") is not Kind.FLOAT):
             raise InputError(f"{table.name}: column {name!r} holds {array.type}, a coordinate is a number")
         values = np.full(len(array), np.nan)
-        valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-        values[valid] = array.drop_null().to_numpy(zero_copy_only=False)
+        values[present_rows(array)] = as_numpy(array.drop_null() if array.null_count else array)
         found.append(values)
     return found[0], found[1]
 
