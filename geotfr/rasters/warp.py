@@ -233,7 +233,8 @@ class WarpedLayer:
             options |= {"XSCALE": repr(self._scale_xy[0]), "YSCALE": repr(self._scale_xy[1])}
         warp = WarpedVRT(
             source,
-            crs=CRS.from_wkt(crs_wkt(self._grid.crs)),
+            # Neither has a CRS where one has none: None then is the raster's own, and CRS can't parse an empty text.
+            crs=CRS.from_wkt(crs_wkt(self._grid.crs)) if self._grid.crs else None,
             transform=Affine(*self._grid.affine),
             height=rows,
             width=cols,

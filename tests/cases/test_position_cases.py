@@ -220,6 +220,35 @@ def test_case_22_a_crs_given_is_assigned_to_a_source_without_one(tmp_path: Path)
     assert np.array_equal(pixels, data)
 
 
+@pytest.mark.parametrize("more", [{}, {"alpha": np.full((4, 4), 255)}], ids=["plain", "alpha"])
+@pytest.mark.parametrize(
+    ("grid", "side"), [({"dimensions": (2, 2)}, 20), ({"scale": 5}, 5), ({"scale": 20, "resampling": "average"}, 20)]
+)
+def test_case_22_a_source_without_crs_is_resampled_onto_another_grid_of_its_own_place(
+    grid: dict[str, object], side: int, more: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    data = np.kron([[1, 2], [3, 4]], np.ones((2, 2))).astype("uint8")
+    source = write_raster(tmp_path / "scene.tif", data, crs=None, **more)
+    mixer, back = there_and_back(source, tmp_path / "out", patch_dimensions=1, **grid)
+    assert mixer["projection"]["crs"] == ""
+    pixels, profile, _ = read_raster(back)
+    assert profile["crs"] is None
+    assert profile["transform"] == NORTH_UP @ Affine.scale(side / 10)
+    want = np.kron([[1, 2], [3, 4]], np.ones((20 // side, 20 // side)))
+    assert np.array_equal(pixels[0], want)
+
+
+def test_case_22_sources_without_crs_on_two_grids_are_stacked(tmp_path: Path) -> None:
+    fine = write_raster(tmp_path / "fine.tif", numbered(1, 4, 4), crs=None)
+    coarse = write_raster(
+        tmp_path / "coarse.tif", np.array([[1, 2], [3, 4]], "uint8"), crs=None, transform=NORTH_UP @ Affine.scale(2)
+    )
+    geotfr.export_image([fine, coarse], tmp_path / "set", patch_dimensions=4)
+    (record,) = wire.read_shard(tmp_path / "set.tfrecord.gz")
+    assert record["coarse"].reshape(4, 4).tolist() == [[1, 1, 2, 2], [1, 1, 2, 2], [3, 3, 4, 4], [3, 3, 4, 4]]
+    assert record["fine"].tolist() == list(range(1, 17))
+
+
 @pytest.mark.parametrize(
     "crs",
     ["EPSG:32735", "EPSG:4326", "EPSG:2193", "EPSG:3006", "ESRI:54009", "ESRI:102001", SINUSOIDAL, EUROPA],
