@@ -1,7 +1,7 @@
 """Tiles of floats, compressed here and put into a GeoTIFF that GDAL has laid out.
 
 GDAL's DEFLATE with the predictor for floats takes four fifths of an ingest's time. The same tiles are made faster by
-numpy (the predictor) and libdeflate (the compression), both outside the interpreter lock. GDAL still makes the file:
+numpy (the predictor) and zlib-ng (the compression), both outside the interpreter lock. GDAL still makes the file:
 all its tags, and the two tables of the tiles' places and sizes, zeros until :class:`TileTables` fills them in.
 
 **Source**: TIFF 6.0, Adobe's TIFF Technical Note 3 (predictor 3), and the BigTIFF proposal.
@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import deflate
 import numpy as np
+from zlib_ng import zlib_ng
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TileTables", "encoded_tile", "tag_values", "takes_float_tiles"]
 
-_LEVEL = 1
+_MEMORY = 9
+"""Of zlib's memLevel, the most: longer blocks, a fifth faster."""
+
 _KNOWN = frozenset(
     {"BIGTIFF", "BLOCKXSIZE", "BLOCKYSIZE", "COMPRESS", "INTERLEAVE", "NUM_THREADS", "PREDICTOR", "TILED", "ZLEVEL"}
 )
@@ -46,7 +48,7 @@ def takes_float_tiles(options: Mapping[str, str], dtype: np.dtype[Any]) -> bool:
     )
 
 
-def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytearray:
+def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytes:
     """``pixels`` ``(band, row, col)`` float32 or float64 as a tile: pixel-interleaved, predictor 3, zlib.
 
     What a tile holds beyond the raster's edge is 0.
@@ -70,7 +72,9 @@ def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytearray:
     differences = np.empty_like(by_row)
     differences[:, :bands] = by_row[:, :bands]
     np.subtract(by_row[:, bands:], by_row[:, :-bands], out=differences[:, bands:])
-    return deflate.zlib_compress(differences, _LEVEL)
+    # The predictor leaves runs, and bytes of which some are rarer than others; searching for longer matches finds none.
+    stream = zlib_ng.compressobj(1, zlib_ng.DEFLATED, zlib_ng.MAX_WBITS, _MEMORY, zlib_ng.Z_RLE)
+    return stream.compress(differences) + stream.flush()
 
 
 class TileTables:
@@ -97,7 +101,7 @@ class TileTables:
         self._tables = [_table(entries, tag, count) for tag in (_TILE_OFFSETS, _TILE_BYTE_COUNTS)]
         self._end = file.seek(0, 2)
 
-    def append(self, number: int, tile: bytes | bytearray) -> None:
+    def append(self, number: int, tile: bytes) -> None:
         """Write ``tile``, the image's tile ``number``, behind what is there."""
         self._file.write(tile)
         self._places[number], self._sizes[number] = self._end, len(tile)

@@ -62,7 +62,7 @@ class FloatTileWriter:
             raise self._failed(error) from error
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="geotfr-tile") if threads > 1 else None
         self._most_pending = TILES_PER_THREAD * threads
-        self._pending: deque[tuple[int, Future[bytearray]]] = deque()
+        self._pending: deque[tuple[int, Future[bytes]]] = deque()
 
     def write(self, row: int, col: int, data: NDArray[Any]) -> None:
         """Write ``data`` (band, row, column) with its upper-left pixel at ``row`` and ``col``.
@@ -116,7 +116,7 @@ class FloatTileWriter:
         number, tile = self._pending.popleft()
         self._append(number, tile.result())
 
-    def _append(self, number: int, tile: bytearray) -> None:
+    def _append(self, number: int, tile: bytes) -> None:
         try:
             self._tables.append(number, tile)
         except OSError as error:

@@ -51,6 +51,7 @@ HEAVY = (
     "google",
     "isal",
     "deflate",
+    "zlib_ng",
     "tqdm",
     "tensorflow",
     "torch",

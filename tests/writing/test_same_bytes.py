@@ -32,6 +32,8 @@ PACKS = {
     "tables": "quick_member((source * 5)[start : start + (65536 if case % 3 else 0) + size])",
     "zlib": "(lambda made: made.add(source[start : start + size]) + made.finish())(_packer('zlib', 'fast')())",
     "tiles": "encoded_tile(np.frombuffer(source, 'f4', 64, start % 15000).reshape(1, 8, 8), (8, 8))",
+    "large tiles": "encoded_tile(np.resize(np.frombuffer(source, 'f4', size, start % 9000), (2, 100, 100)), (100, 100))"
+    " if case < 600 else b''",
 }
 
 
