@@ -13,10 +13,12 @@ from geotfr.mixer import (
     Manifest,
     Mixer,
     is_manifest,
+    is_shard_name,
     natural_key,
     read_manifest,
     read_mixer,
     shard_number,
+    shard_pattern,
     shard_stem,
 )
 from geotfr.mixer.names import plain_name
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 __all__ = ["Inputs", "find_inputs"]
-
-_SHARD_SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def _members(folder: Path) -> list[Path]:
     return [
         path
         for path in entries
-        if path.name.endswith(_SHARD_SUFFIXES) or (path.suffix == ".json" and (is_mixer(path) or is_manifest(path)))
+        if is_shard_name(path.name) or (path.suffix == ".json" and (is_mixer(path) or is_manifest(path)))
     ]
 
 
@@ -127,29 +127,29 @@ def _shards_of_mixer(mixer: Path) -> list[Path]:
     named = [path for path in shards if path.name.startswith(prefix) and _is_rest(path.name[len(prefix) :])]
     if prefix and named:
         return named
-    if len({shard_stem(path) for path in shards}) > 1:
+    if len({shard_pattern(path) for path in shards}) > 1:
         raise UsageError(f"{mixer}: several sets of shards lie beside it; name the shards too")
     return shards
 
 
 def _is_rest(rest: str) -> bool:
     """Whether ``rest`` is what a shard's name has behind its prefix: a number perhaps, then a suffix."""
-    return rest.lstrip("0123456789") in _SHARD_SUFFIXES
+    return is_shard_name(rest) and shard_stem(rest) == str(Path())
 
 
 def _gaps(shards: Sequence[Path]) -> list[Fault]:
-    stems: dict[str, list[tuple[int, Path]]] = {}
+    sets: dict[str, list[tuple[int, Path]]] = {}
     for path in shards:
         number = shard_number(path)
         if number is not None:
-            stems.setdefault(shard_stem(path), []).append((number, path))
+            sets.setdefault(shard_pattern(path), []).append((number, path))
     return [
         Fault(
             path=str(path),
             problem=f"{'shard' if after == before + 2 else 'shards'} {_range(before + 1, after - 1)} missing before it",
             hint="fetch or export what is missing",
         )
-        for numbered in stems.values()
+        for numbered in sets.values()
         for (before, _), (after, path) in pairwise(sorted(numbered))
         if after > before + 1
     ]

@@ -15,12 +15,27 @@ from typing import Literal, get_args
 from geotfr.errors import DamagedError, UsageError
 from geotfr.stores.path import any_path
 
-__all__ = ["Naming", "SetNames", "natural_key", "plain_name", "shard_number", "shard_stem"]
+__all__ = [
+    "Naming",
+    "SetNames",
+    "is_shard_name",
+    "natural_key",
+    "plain_name",
+    "shard_number",
+    "shard_pattern",
+    "shard_stem",
+]
 
 Naming = Literal["drive", "cloud-storage"]
 
 _DIGITS = re.compile(r"(\d+)")
-_SHARD_NAME = re.compile(r"^(?P<stem>.*?)(?P<number>\d*)(?P<suffix>\.tfrecords?(?:\.gz|\.zlib)?|\.gz)?$", re.DOTALL)
+_SHARD_NAME = re.compile(
+    r"^(?P<stem>.*?)(?:(?P<number>\d+)(?P<total>[-_]of[-_]\d+)?)?(?P<suffix>\.tfrec(?:ords?)?(?:\.gz|\.zlib)?|\.gz)?$",
+    re.DOTALL,
+)
+"""Of any writer. **Source**: TensorFlow and Beam write ``NAME-00003-of-00012.tfrecord``, TensorFlow Datasets
+``NAME.tfrecord-00003-of-00012``."""
+_SHARD_ENDING = re.compile(r"\.tfrec(ords?)?(-\d+-of-\d+)?(\.gz|\.zlib)?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +172,33 @@ def natural_key(path: str | Path) -> tuple[list[tuple[int, int, str]], str]:
     return [(1, int(part), "") if part.isdecimal() and part.isascii() else (0, 0, part) for part in parts], text
 
 
+def is_shard_name(name: str) -> bool:
+    """Whether a file in a folder is a shard by its name.
+
+    >>> is_shard_name("p-00003.tfrecord.gz"), is_shard_name("p.tfrecord-00003-of-00012"), is_shard_name("p.json")
+    (True, True, False)
+    """
+    return bool(_SHARD_ENDING.search(name))
+
+
+def shard_pattern(path: str | Path) -> str:
+    """A shard's path with ``*`` for its number: equal for the shards of one set, and for no others.
+
+    >>> shard_pattern("p-00003.tfrecord.gz"), shard_pattern("p-00003-of-00012.tfrecord"), shard_pattern("p.tfrecord")
+    ('p-*', 'p-*-of-00012', 'p')
+    """
+    path = any_path(path)
+    found = _SHARD_NAME.match(path.name)
+    if not found or not found["number"]:
+        return shard_stem(path)
+    return str(path.with_name(f"{found['stem']}*{found['total'] or ''}"))
+
+
 def shard_stem(path: str | Path) -> str:
     """A shard's path without number and suffix: equal for the shards of one set.
 
-    >>> shard_stem("out/p-00003.tfrecord.gz"), shard_stem("out/p.tfrecord")
-    ('out/p-', 'out/p')
+    >>> shard_stem("out/p-00003.tfrecord.gz"), shard_stem("out/p-3-of-12.tfrecord"), shard_stem("out/p.tfrecord")
+    ('out/p-', 'out/p-', 'out/p')
     """
     path = any_path(path)
     found = _SHARD_NAME.match(path.name)

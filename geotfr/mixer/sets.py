@@ -11,7 +11,7 @@ from geotfr.errors import DamagedError, InputError, MissingInputError, UsageErro
 from geotfr.grid.crs import crs_wkt
 from geotfr.mixer.manifest import Manifest, is_manifest, read_manifest
 from geotfr.mixer.mixer import Mixer, is_mixer, read_mixer
-from geotfr.mixer.names import natural_key, plain_name, shard_number, shard_stem
+from geotfr.mixer.names import is_shard_name, natural_key, plain_name, shard_number, shard_pattern, shard_stem
 from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = [
     "ordered_shards",
 ]
 
-_SHARD_SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrecords.gz", ".tfrecord.zlib")
 _SHOWN = 6
 
 
@@ -267,7 +266,7 @@ def _grid_files(folder: Path) -> list[Path]:
 
 
 def _shard_files(folder: Path) -> list[Path]:
-    return [path for path in _files(folder) if path.name.endswith(_SHARD_SUFFIXES)]
+    return [path for path in _files(folder) if is_shard_name(path.name)]
 
 
 def _only_shards(folder: Path, manifest: Manifest | None) -> list[Path]:
@@ -286,9 +285,9 @@ def _one_set(folder: Path, shards: list[Path], manifest: Manifest | None) -> lis
             # What an older export left behind is not in the list.
             return [folder / plain_name(name, where=folder) for name in names]
     # One prefix may stand with and without number; that is two sets.
-    sets = sorted({(shard_stem(path), shard_number(path) is None) for path in shards})
+    sets = sorted({shard_pattern(path) for path in shards})
     if len(sets) > 1:
-        stems = [Path(stem).name + ("" if single else "*") for stem, single in sets]
+        stems = [Path(each).name for each in sets]
         raise UsageError(
             f"{folder}: {len(sets)} sets of shards ({', '.join(stems[:_SHOWN])}); which are the predictions? Name the"
             " mixer and the shards instead"
@@ -317,12 +316,12 @@ def _files(folder: Path) -> list[Path]:
 
 def _check_gaps(shards: Sequence[Path]) -> None:
     """Shards of one set whose numbers skip one: a file was forgotten."""
-    by_stem: dict[str, list[tuple[int, Path]]] = {}
+    by_set: dict[str, list[tuple[int, Path]]] = {}
     for path in shards:
         number = shard_number(path)
         if number is not None:
-            by_stem.setdefault(shard_stem(path), []).append((number, path))
-    for numbered in by_stem.values():
+            by_set.setdefault(shard_pattern(path), []).append((number, path))
+    for numbered in by_set.values():
         numbered.sort(key=lambda item: item[0])
         for (before, _), (after, path) in pairwise(numbered):
             if after > before + 1:

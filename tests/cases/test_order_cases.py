@@ -50,10 +50,14 @@ def test_case_12_the_order_given_is_kept_when_asked_for(tmp_path: Path) -> None:
     assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
 
 
-def test_a_folder_finds_the_mixer_and_the_shards_in_natural_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["p-%d.tfrecord", "p-%05d-of-00012.tfrecord", "p_%d_of_12.tfrec", "p.tfrecord-%05d-of-00012"]
+)
+def test_a_folder_finds_the_mixer_and_the_shards_in_natural_order(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
-    twelve(folder, "p-%d")
+    for index, path in enumerate(twelve(folder, "x-%d")[1]):
+        path.rename(folder / (name % index))
     outcome = run("ingest-predictions", folder, "--output", tmp_path / "out.tif", "--quiet")
     assert outcome.code == 0, outcome.told
     assert np.array_equal(read_raster(tmp_path / "out.tif")[0], PICTURE)
@@ -92,6 +96,25 @@ def test_a_gap_in_the_shard_numbers_is_an_error_that_names_the_missing_one(tmp_p
     outcome = run("ingest-predictions", mixer, *shards[:4], *shards[5:], "--output", tmp_path / "out.tif", "--quiet")
     assert_refused(outcome, {2, 12}, "4")
     assert not (tmp_path / "out.tif").exists()
+
+
+def test_a_gap_is_found_where_names_tell_the_number_of_all_shards(tmp_path: Path) -> None:
+    mixer, shards = twelve(tmp_path, "p-%05d-of-00012")
+    outcome = run("ingest-predictions", mixer, *shards[:4], *shards[5:], "--output", tmp_path / "out.tif", "--quiet")
+    assert_refused(outcome, 12, "p-00005-of-00012.tfrecord", "shard 4 is missing")
+    shards[4].unlink()
+    told = run("verify", tmp_path)
+    assert told.code == 12
+    assert "shard 4 is missing" in told.told
+
+
+def test_shards_of_another_number_of_all_are_another_set(tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    _, shards = twelve(folder, "p-%05d-of-00012")
+    (folder / "p-00000-of-00002.tfrecord").write_bytes(shards[0].read_bytes())
+    outcome = run("ingest-predictions", folder, "--output", tmp_path / "out.tif", "--quiet")
+    assert_refused(outcome, 2, "p-*-of-00002", "p-*-of-00012")
 
 
 def test_case_14_a_mixer_is_found_by_its_content(tmp_path: Path) -> None:
