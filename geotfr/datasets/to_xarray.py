@@ -49,10 +49,11 @@ def to_xarray(
         A :class:`geotfr.PatchDataset`, or what makes one: a mixer, a manifest, a folder, shards, or the result of an
         export.
     layout
-        ``mosaic`` (default): the raster, (y, x) or (channel, y, x), without margins, with the coordinates of pixel
-        centres; a rotated grid has a transform alone. ``patches``: (patch, row, col) or (patch, channel, row, col),
-        with margins, and for each patch its ``number``, ``patch_row``, ``patch_column``, ``transform`` (xScale, xShear,
-        xTranslation, yShear, yScale, yTranslation) and ``bounds`` (west, south, east, north).
+        ``mosaic`` (default): the raster, (y, x) or (channel, y, x), without margins and what a padded edge adds, with
+        the coordinates of pixel centres; a rotated grid has a transform alone. ``patches``: (patch, row, col) or
+        (patch, channel, row, col), with margins, and for each patch its ``number``, ``patch_row``, ``patch_column``,
+        ``transform`` (xScale, xShear, xTranslation, yShear, yScale, yTranslation) and ``bounds`` (west, south, east,
+        north).
     lazy
         Arrays of dask, computed where they are used. The data set goes to the workers; its files must be there.
     fill_value
@@ -97,18 +98,22 @@ def _put_together(
     if len(np.unique(dataset.numbers)) < len(dataset):
         raise UsageError("to_xarray: a patch stands twice in the data set; a mosaic has each once")
     has_gaps = len(dataset) < mixer.total_patches
+    manifest = dataset.manifest
+    # Patches of a padded edge reach beyond the raster.
+    geobox = manifest.geobox if manifest is not None and manifest.pads_edge else mixer.geobox
+    height, width = geobox.shape_yx
     variables = {}
     for name in _patches(dataset, mixer):
         fill = _fill(name, dataset.spec[name].dtype, fill_value, has_gaps=has_gaps)
         mosaic = _Mosaic(dataset, mixer, name, fill)
         data = mosaic.lazy() if lazy else mosaic.block(range(mixer.rows), range(mixer.patches_per_row))
         # What a data set calls a patch's axes is for one patch; these are the raster's.
-        variables[name] = (("channel", "y", "x") if data.ndim == 3 else ("y", "x"), data)
-    found: xr.Dataset = xarray.Dataset(variables, coords=_centres(mixer.geobox))
+        variables[name] = (("channel", "y", "x") if data.ndim == 3 else ("y", "x"), data[..., :height, :width])
+    found: xr.Dataset = xarray.Dataset(variables, coords=_centres(geobox))
     if fill_value is not None and has_gaps:
         for name in variables:
             found[name].attrs["_FillValue"] = dataset.spec[name].dtype.type(fill_value)
-    return _placed(found, mixer.geobox)
+    return _placed(found, geobox)
 
 
 def _side_by_side(xarray: Any, dataset: PatchDataset, mixer: Mixer, *, lazy: bool) -> xr.Dataset:

@@ -115,6 +115,11 @@ class Manifest:
     labels: dict[str, Any] | None = None
 
     @property
+    def pads_edge(self) -> bool:
+        """Whether partial patches reach beyond ``geobox``; a mixer's grid holds them whole."""
+        return self.options.get("edge") == "pad"
+
+    @property
     def object_features(self) -> tuple[str, ...]:
         """Features that tell the shapes in a patch: their lists have another length in each record."""
         return tuple((self.labels or {}).get("features", ()))

@@ -91,7 +91,7 @@ def _of_manifest(manifest: Manifest, name: str) -> DrawnLayout:
         geobox=manifest.geobox,
         patch_yx=manifest.patch_yx,
         kernel_yx=manifest.kernel_yx,
-        pads_edge=manifest.options.get("edge") == "pad",
+        pads_edge=manifest.pads_edge,
     )
     return DrawnLayout(name=name, layout=layout, dropped=manifest.patches_dropped)
 

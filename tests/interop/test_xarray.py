@@ -206,6 +206,17 @@ def test_a_mosaic_is_the_raster_that_was_exported(sets: dict[str, Any], grid: st
         assert (float(found.x[0]), float(found.y[0])) == pytest.approx(middle)
 
 
+@pytest.mark.parametrize("lazy", [False, True], ids=["eager", "lazy"])
+@pytest.mark.parametrize("grid", GRIDS)
+def test_case_4_a_mosaic_of_padded_patches_ends_where_the_raster_ends(grid: str, lazy: bool, tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "s.tif", numbered(1, 10, 11), transform=GRIDS[grid])
+    made = geotfr.export_image(source, tmp_path / "set", patch_dimensions=4, kernel_size=2, edge="pad")
+    found = geotfr.to_xarray(made.mixer, lazy=lazy)
+    assert dict(found.sizes) == {"y": 10, "x": 11}
+    np.testing.assert_array_equal(found["b1"].to_numpy(), numbered(1, 10, 11)[0])
+    assert found["b1"].rio.transform(recalc=grid != "rotated").almost_equals(GRIDS[grid], 1e-6)
+
+
 def test_a_mosaic_goes_to_a_file_and_back_through_rioxarray(sets: dict[str, Any], tmp_path: Path) -> None:
     geotfr.to_xarray(sets["north-up"])["b2"].rio.to_raster(tmp_path / "b2.tif")
     pixels, profile, _ = read_raster(tmp_path / "b2.tif")

@@ -54,7 +54,7 @@ def output_grid(found: PredictionSet, options: IngestOptions) -> OutputGrid:
     """
     manifest = found.manifest
     whole = found.geobox or found.mixer.geobox
-    if manifest is not None and manifest.options.get("edge") == "pad":
+    if manifest is not None and manifest.pads_edge:
         whole = manifest.geobox
     return grid_of(found.mixer, whole, manifest.kernel_yx if manifest else None, options)
 
