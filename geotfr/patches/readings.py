@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "UnreadableLengthError", "reading_of"]
 
 _MOST_CHANNELS = 4096
+_SAME_PIXELS = Fraction(1)
 
 
 class UnreadableLengthError(Exception):
@@ -80,6 +82,7 @@ def reading_of(
     *,
     depth: int | None = None,
     channels: str | None = None,
+    scale: Fraction = _SAME_PIXELS,
 ) -> Reading:
     """How ``length`` values are laid out around a patch of ``patch_yx``.
 
@@ -92,6 +95,8 @@ def reading_of(
         Channels that the feature is known to have; (channel, row, col) unless ``channels`` says otherwise.
     channels
         ``first`` or ``last``: the feature may have several channels, in this order.
+    scale
+        Sides of the predictions' patch for each of the exported one: kernels are told in exported pixels.
 
     Raises
     ------
@@ -118,7 +123,7 @@ def reading_of(
                 )
     found: list[Reading] = []
     if kernel_yx is None:
-        found += _square_margin(length, patch_yx)
+        found += _square_margin(length, patch_yx, scale)
     banded = [
         Reading(
             block_yx=shape.block_yx,
@@ -133,7 +138,7 @@ def reading_of(
         found += banded
     if len(found) == 1:
         return found[0]
-    message = _explain(length, shapes, dict.fromkeys([*found, *banded]), has_channels=channels is not None)
+    message = _explain(length, shapes, dict.fromkeys([*found, *banded]), has_channels=channels is not None, scale=scale)
     raise UnreadableLengthError(message, is_ambiguous=len(found) > 1)
 
 
@@ -145,24 +150,29 @@ def _padded(patch_yx: tuple[int, int], margin_yx: tuple[int, int]) -> Reading:
     return Reading(block_yx=(patch_yx[0] + 2 * margin_yx[0], patch_yx[1] + 2 * margin_yx[1]), margin_yx=margin_yx)
 
 
-def _square_margin(length: int, patch_yx: tuple[int, int]) -> list[Reading]:
+def _square_margin(length: int, patch_yx: tuple[int, int], scale: Fraction) -> list[Reading]:
     side = math.isqrt(length)
     excess = side - patch_yx[0]
     if patch_yx[0] != patch_yx[1] or side * side != length or excess <= 0 or excess % 2:
         return []
+    if (excess // 2 / scale).denominator > 1:
+        return []
     return [_padded(patch_yx, (excess // 2, excess // 2))]
 
 
-def _explain(length: int, shapes: list[Reading], found: dict[Reading, None], *, has_channels: bool) -> str:
+def _explain(
+    length: int, shapes: list[Reading], found: dict[Reading, None], *, has_channels: bool, scale: Fraction
+) -> str:
     expected = " or ".join(f"{s.block_yx[1]} x {s.block_yx[0]} = {_pixels(s)}" for s in dict.fromkeys(shapes))
     readings = []
     for reading in found:
         height, width = reading.block_yx
         if reading.channels == 1:
-            readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1]})")
+            readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1] / scale})")
         else:
-            # Where several channels are allowed already, a kernel tells them from a margin.
-            kernel = f"--kernel-size {max(2 * reading.margin_yx[1], 1)}, or --class-names"
+            # Where several channels are allowed already, no kernel tells them from a margin; one that is known stays.
+            names = f"--class-names with {reading.channels}"
+            kernel = names if any(reading.margin_yx) else f"--kernel-size 1, or {names}"
             option = kernel if has_channels else "--channels first or last, and --class-names"
             readings.append(f"{reading.channels} channels of {width} x {height} ({option})")
     readings += _other_resolutions(length, shapes[0].block_yx)

@@ -147,6 +147,31 @@ def test_a_pixel_for_a_patch_takes_no_whole_patches(tmp_path: Path) -> None:
     assert read_raster(tmp_path / "o.tif")[0].tolist() == [[[1, 2], [3, 4]]]
 
 
+def test_channels_of_padded_patches_that_could_be_more_channels_are_decided_by_names(tmp_path: Path) -> None:
+    blocks = values(2, 2, 6, 2)
+    mixer, shards = write_blocks(tmp_path, {"a": blocks}, patch=(2, 2), per_row=2)
+    call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--channels", "first", "--quiet")
+    call = (*call, "--kernel-size", "1,4")
+    words = (
+        "6 channels of 2 x 2 (--kernel-size 1, or --class-names with 6)",
+        "2 channels of 2 x 6 (--class-names with 2)",
+    )
+    assert_refused(run(*call), 2, *words)
+    assert run(*call, "--class-names", "no,yes").code == 0
+    pixels, _, names = read_raster(tmp_path / "o.tif")
+    assert names == ("no", "yes")
+    np.testing.assert_array_equal(pixels, np.concatenate(list(blocks[:, :, 2:4]), axis=-1))
+
+
+def test_a_margin_of_finer_predictions_is_told_as_the_kernel_that_the_option_takes(tmp_path: Path) -> None:
+    mixer, shards = write_blocks(tmp_path, {"a": values(1, 9, 6, 6)}, patch=(2, 2), per_row=1)
+    call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--channels", "first", "--quiet")
+    call = (*call, "--finer", "3")
+    assert_refused(run(*call), 2, "18 x 18 (--kernel-size 4)", "9 channels of 6 x 6")
+    assert run(*call, "--kernel-size", "4").code == 0
+    assert read_raster(tmp_path / "o.tif")[0].shape == (1, 6, 6)
+
+
 def test_channels_that_could_be_a_margin_are_decided_by_the_kernel(tmp_path: Path) -> None:
     mixer, shards = write_blocks(tmp_path, {"a": values(1, 9, 2, 2)}, patch=(2, 2), per_row=1)
     call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--channels", "first", "--quiet")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -589,7 +590,12 @@ class Predictions:
             return Reading(block_yx=block, margin_yx=margin, channels=length, channels_last=True)
         try:
             return reading_of(
-                length, (height, width), kernel, depth=self._depth(feature), channels=self._options.channels
+                length,
+                (height, width),
+                kernel,
+                depth=self._depth(feature),
+                channels=self._options.channels,
+                scale=Fraction(self._options.finer, self._options.coarser),
             )
         except UnreadableLengthError as error:
             if error.is_ambiguous:
