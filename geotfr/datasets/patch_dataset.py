@@ -148,7 +148,8 @@ class PatchDataset(Items):
         kernel_yx = kernel_yx_of(found, kernel_size)
         if table is None:
             self._kept = _kept_patches(found, len(self._reader))
-            self.records = np.arange(len(self._reader), dtype=np.int64)
+            run = range(len(self._reader)) if found.run is None else found.run
+            self.records = np.arange(run.start, run.stop, dtype=np.int64)
             self._columns: dict[str, NDArray[Any]] = {}
         else:
             rows = TableRows.of(table, self._reader.starts, split=split, where=where, columns=wanted)
@@ -352,6 +353,10 @@ def _kept_patches(found: PatchSet, records: int) -> NDArray[np.int64] | None:
     if found.manifest is not None:
         is_kept[list(found.manifest.patches_dropped)] = False
     kept = np.flatnonzero(is_kept)
+    if found.run is not None and len(kept) == len(found.run) and found.run.stop <= records:
+        by_record = np.full(records, -1, np.int64)
+        by_record[found.run.start : found.run.stop] = kept
+        return by_record
     if len(kept) != records:
         raise DamagedError(
             f"{found.shards[0]}: {records} records in {len(found.shards)} shards, {len(kept)} patches by the mixer;"

@@ -45,6 +45,8 @@ class PatchSet:
     shards: tuple[Path, ...]
     mixer: Mixer | None = None
     manifest: Manifest | None = None
+    run: range | None = None
+    """Which records of the shards are the set's where they hold those of other rasters too; None: all."""
 
 
 def find_set(source: PathLike | Sequence[PathLike], *, shard_order: str = "natural") -> PatchSet:
@@ -99,4 +101,4 @@ def _in_folder(folder: Path, shard_order: str) -> PatchSet:
 
 
 def _of(found: PredictionSet) -> PatchSet:
-    return PatchSet(shards=found.shards, mixer=found.mixer, manifest=found.manifest)
+    return PatchSet(shards=found.shards, mixer=found.mixer, manifest=found.manifest, run=found.run)

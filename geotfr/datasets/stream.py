@@ -406,6 +406,11 @@ def _files(
     else:
         # A gap in the numbers is no error: training reads some of the shards.
         found = PatchSet(shards=tuple(sorted(paths, key=natural_key)))
+    if found.run is not None:
+        raise UsageError(
+            f"{found.shards[0]}: holds patches of other rasters of the collection too; read one raster's with"
+            " geotfr.PatchDataset, or name the shards to read all"
+        )
     patch_yx = patch_yx_of(found, patch_dimensions)
     is_pixels = found.manifest is not None and found.manifest.records != found.manifest.patches_written
     if patch_yx is None or is_pixels or not is_shaped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,6 +80,10 @@ def find_inputs(paths: PathLike | Sequence[PathLike]) -> Inputs:
     documents = [path for path in files if path.suffix == ".json"]
     manifests = [path for path in documents if is_manifest(path)]
     mixers = [path for path in documents if path not in manifests]
+    if len(manifests) > 1:
+        members = [read_manifest(path) for path in manifests]
+        if all(member.collection is not None for member in members):
+            return _of_collection(manifests, members, shards)
     for kind, found in (("mixers", mixers), ("manifests", manifests)):
         if len(found) > 1:
             names = ", ".join(path.name for path in found[:6])
@@ -104,6 +108,21 @@ def find_inputs(paths: PathLike | Sequence[PathLike]) -> Inputs:
         manifest_path=manifests[0] if manifests else None,
         faults=tuple(_gaps(ordered)),
     )
+
+
+def _of_collection(paths: Sequence[Path], members: Sequence[Manifest], named: Sequence[Path]) -> Inputs:
+    """The shards of rasters that share them, as one set."""
+    listed = {paths[0].parent / plain_name(shard.name, where=paths[0]): shard for m in members for shard in m.shards}
+    ordered = tuple(sorted({*listed, *named}, key=natural_key))
+    whole = replace(
+        members[0],
+        patches_written=sum(member.patches_written for member in members),
+        patches_dropped=(),
+        shards=tuple(listed.values()),
+        sources=tuple(source for member in members for source in member.sources),
+        collection=None,
+    )
+    return Inputs(shards=ordered, manifest=whole, manifest_path=paths[0], faults=tuple(_gaps(ordered)))
 
 
 def _members(folder: Path) -> list[Path]:

@@ -19,6 +19,7 @@ from geotfr.mixer.strict_json import may_be_json, read_json
 __all__ = [
     "MANIFEST_FORMAT",
     "BandInfo",
+    "CollectionPlace",
     "Manifest",
     "ShardInfo",
     "SourceInfo",
@@ -60,6 +61,22 @@ class SourceInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionPlace:
+    """Where a raster's records begin in shards that it shares with other rasters of a collection.
+
+    Attributes
+    ----------
+    first_record
+        How many records of the collection come before them: rasters that are added later don't change it.
+    first_in_shard
+        How many records of the first of the raster's shards come before them.
+    """
+
+    first_record: int
+    first_in_shard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A set of shards and how it was made.
 
@@ -92,6 +109,8 @@ class Manifest:
     labels
         What the labels are: band, classes, background, ignore value, instances, features of the shapes, source; None
         without.
+    collection
+        Where the raster's records begin, if ``shards`` are files that it shares with other rasters; else None.
     """
 
     geotfr_version: str
@@ -113,6 +132,7 @@ class Manifest:
     compressor_library: str | None
     pixels_unreadable: int = 0
     labels: dict[str, Any] | None = None
+    collection: CollectionPlace | None = None
 
     @property
     def pads_edge(self) -> bool:
@@ -131,6 +151,13 @@ class Manifest:
             return self.patches_written
         height, width = (side + 2 * margin for side, margin in zip(self.patch_yx, self.margin_yx, strict=True))
         return self.patches_written * height * width
+
+    @property
+    def run(self) -> range | None:
+        """Which records of its shards are the raster's; None for all."""
+        if self.collection is None:
+            return None
+        return range(self.collection.first_in_shard, self.collection.first_in_shard + self.records)
 
     def _repr_html_(self) -> str:
         (height, width), (margin_y, margin_x) = self.geobox.shape_yx, self.margin_yx
@@ -187,6 +214,7 @@ class Manifest:
             "patches_dropped": list(self.patches_dropped),
             "pixels_unreadable": self.pixels_unreadable,
             **({} if self.labels is None else {"labels": self.labels}),
+            **({} if self.collection is None else {"collection": asdict(self.collection)}),
             "shards": [asdict(shard) for shard in self.shards],
             "sources": [asdict(source) for source in self.sources],
             "compressor": {
@@ -259,6 +287,7 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
         compressor_library=found["compressor"]["library"],
         pixels_unreadable=int(found.get("pixels_unreadable", 0)),
         labels=None if found.get("labels") is None else dict(found["labels"]),
+        collection=None if found.get("collection") is None else CollectionPlace(**found["collection"]),
     )
 
 

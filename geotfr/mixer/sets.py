@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ __all__ = [
     "find_predictions",
     "find_shards",
     "manifest_beside",
+    "of_collection",
     "ordered_shards",
 ]
 
@@ -60,6 +61,8 @@ class PredictionSet:
     dropped: tuple[int, ...] = ()
     geobox: GeoBox | None = None
     is_cut_elsewhere: bool = False
+    run: range | None = None
+    """Which records of the shards are the patches' where they hold those of other rasters too; None: all."""
 
 
 def find_predictions(
@@ -172,13 +175,35 @@ def find_shards(paths: Iterable[str | os.PathLike[str]], *, shard_order: str = "
     return ordered_shards(given, shard_order=shard_order)
 
 
+def of_collection(found: PredictionSet) -> PredictionSet:
+    """``found`` where its shards hold the predictions of a whole collection, in the order of its records.
+
+    Raises
+    ------
+    UsageError
+        No manifest tells that the raster shares shards with others.
+    """
+    if found.manifest is None or found.manifest.collection is None:
+        raise UsageError(
+            f"{found.mixer_path}: of_collection: no manifest beside it tells of shards that rasters share; leave"
+            " --of-collection (of_collection=True) out"
+        )
+    first = found.manifest.collection.first_record
+    return replace(found, run=range(first, first + found.manifest.records))
+
+
 def _set(mixer_path: Path, mixer: Mixer, manifest: Manifest | None, shards: tuple[Path, ...]) -> PredictionSet:
     try:
         crs_wkt(mixer.crs)
     except InputError as error:
         raise InputError(f"{mixer_path}: {error}") from error
     dropped = manifest.patches_dropped if manifest is not None else ()
-    return PredictionSet(mixer=mixer, mixer_path=mixer_path, manifest=manifest, shards=shards, dropped=dropped)
+    run = None
+    if manifest is not None and manifest.collection is not None:
+        # The exported shards hold other rasters' records too; predictions of one raster alone don't.
+        exported = [mixer_path.parent / shard.name for shard in manifest.shards]
+        run = manifest.run if [path.resolve() for path in shards] == [path.resolve() for path in exported] else None
+    return PredictionSet(mixer=mixer, mixer_path=mixer_path, manifest=manifest, shards=shards, dropped=dropped, run=run)
 
 
 def _grid_of(path: Path) -> tuple[Mixer, Manifest | None]:

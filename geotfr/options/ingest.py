@@ -68,6 +68,7 @@ class IngestKeywords(TypedDict, total=False):
     mask_from: str | os.PathLike[str] | None
     classes: str | os.PathLike[str] | None
     shard_order: str | None
+    of_collection: bool
     on_bad_record: str | None
     format: str | None
     compress: str | None
@@ -114,6 +115,8 @@ class IngestOptions:
         A file of class values, names and colours.
     shard_order
         ``natural``: by the numbers in the names. ``given``: as listed.
+    of_collection
+        The shards hold predictions of all rasters of a collection with shared shards, in the order of its records.
     on_bad_record
         ``error``, ``skip`` or ``repair``; see :func:`geotfr.read_records`.
     format
@@ -147,6 +150,7 @@ class IngestOptions:
     mask_from: str | None
     classes: str | None
     shard_order: ShardOrder
+    of_collection: bool
     on_bad_record: BadRecords
     format: RasterFormat
     compress: Compression | None
@@ -176,6 +180,7 @@ class IngestOptions:
         mask_from: str | os.PathLike[str] | None = None,
         classes: str | os.PathLike[str] | None = None,
         shard_order: str | None = None,
+        of_collection: bool = False,
         on_bad_record: str | None = None,
         format: str | None = None,  # noqa: A002  (the flag's name)
         compress: str | None = None,
@@ -210,6 +215,7 @@ class IngestOptions:
             mask_from=None if mask_from is None else os.fspath(mask_from),
             classes=None if classes is None else os.fspath(classes),
             shard_order=checked_choice("shard_order", shard_order or "natural", get_args(ShardOrder)),
+            of_collection=checked_flag("of_collection", of_collection),
             on_bad_record=checked_choice("on_bad_record", on_bad_record or "error", get_args(BadRecords)),
             format=checked_choice("format", format or "gtiff", get_args(RasterFormat)),
             compress=None if compress is None else checked_choice("compress", compress, get_args(Compression)),
@@ -224,6 +230,17 @@ class IngestOptions:
     def is_quantised(self) -> bool:
         """Whether pixels hold scaled integers."""
         return self.scale is not None or self.offset is not None
+
+    def check_for_many(self) -> None:
+        """Refuse what goes with one set alone.
+
+        Raises
+        ------
+        UsageError
+            It is asked for.
+        """
+        if self.of_collection:
+            raise UsageError("of_collection: tells the records of one mixer's raster; ingest the rasters one by one")
 
     def _check_together(self) -> None:
         """Refuse options that contradict each other."""
@@ -243,6 +260,11 @@ class IngestOptions:
             (
                 self.per_patch is not None and (self.overlap != "crop" or self.coarser * self.finer > 1),
                 "per_patch: a value for a patch has no margin and no resolution; not with overlap, coarser and finer",
+            ),
+            (
+                self.of_collection and self.patch_index is not None,
+                "of_collection: patches of several rasters have one number; the records' order tells them: leave"
+                " patch_index out",
             ),
             (self.scale == 0, "scale: found 0; allowed is any other number"),
             (self.is_quantised and not is_integer, "scale, offset: pixels become integers; give a dtype, as int16"),

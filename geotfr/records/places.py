@@ -68,7 +68,14 @@ class RecordPlaces:
         )
 
 
-def record_places(lengths: NDArray[np.int64], records_per_patch: int, shards: Sequence[ShardContent]) -> RecordPlaces:
+def record_places(
+    lengths: NDArray[np.int64],
+    records_per_patch: int,
+    shards: Sequence[ShardContent],
+    *,
+    first_record: int = 0,
+    first_byte: int = 0,
+) -> RecordPlaces:
     """The place of each patch's first record; patches follow each other through the shards.
 
     Parameters
@@ -77,6 +84,8 @@ def record_places(lengths: NDArray[np.int64], records_per_patch: int, shards: Se
         ``(n,) int64``: bytes of each patch's records, framing included.
     records_per_patch
         The same for all.
+    first_record, first_byte
+        Records of the shards before them, and their bytes before compression.
 
     >>> shards = [ShardContent(records=2, content_bytes=30, members=None),
     ...           ShardContent(records=1, content_bytes=20, members=None)]
@@ -86,29 +95,29 @@ def record_places(lengths: NDArray[np.int64], records_per_patch: int, shards: Se
     """
     counts = np.array([shard.records for shard in shards], np.int64)
     sizes = np.array([shard.content_bytes for shard in shards], np.int64)
-    first_record = np.cumsum(counts) - counts
-    first_byte = np.cumsum(sizes) - sizes
-    record = np.arange(len(lengths), dtype=np.int64) * records_per_patch
-    byte = np.cumsum(lengths) - lengths
+    shard_records = np.cumsum(counts) - counts
+    shard_bytes = np.cumsum(sizes) - sizes
+    record = np.arange(len(lengths), dtype=np.int64) * records_per_patch + first_record
+    byte = np.cumsum(lengths) - lengths + first_byte
     # The last shard that begins there or before: empty ones are passed over.
-    shard = np.maximum(np.searchsorted(first_record, record, side="right") - 1, 0)
+    shard = np.maximum(np.searchsorted(shard_records, record, side="right") - 1, 0)
     members, member_starts = np.full(len(lengths), -1, np.int64), np.full(len(lengths), -1, np.int64)
     if len(shards):
-        offsets = byte - first_byte[shard]
+        offsets = byte - shard_bytes[shard]
         heads = [(number, each.members) for number, each in enumerate(shards) if each.members is not None]
         if heads:
-            starts = np.concatenate([found[:-1, 1] + first_byte[number] for number, found in heads])
+            starts = np.concatenate([found[:-1, 1] + shard_bytes[number] for number, found in heads])
             places = np.concatenate([found[:-1, 0] for _, found in heads])
             owners = np.concatenate([np.full(len(found) - 1, number) for number, found in heads])
             member = np.searchsorted(starts, byte, side="right") - 1
             is_packed = (member >= 0) & (owners[member] == shard)
             members[is_packed] = places[member][is_packed]
-            member_starts[is_packed] = (starts[member] - first_byte[shard])[is_packed]
+            member_starts[is_packed] = (starts[member] - shard_bytes[shard])[is_packed]
     else:
         offsets = byte
     return RecordPlaces(
         shards=shard.astype(np.int32),
-        records=record - first_record[shard] if len(shards) else record,
+        records=record - shard_records[shard] if len(shards) else record,
         offsets=offsets,
         members=members,
         member_starts=member_starts,

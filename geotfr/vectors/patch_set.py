@@ -32,6 +32,8 @@ class PatchSet:
         (name, bytes, CRC32C as 8 hex digits or empty) of each shard.
     fills
         Feature -> what its masked values hold; absent where nobody knows.
+    first_in_shard
+        How many records of other rasters the first shard begins with, where rasters share shards; else None.
     """
 
     source: str
@@ -42,6 +44,7 @@ class PatchSet:
     columns: int
     shards: tuple[tuple[str, int, str], ...]
     fills: Mapping[str, float]
+    first_in_shard: int | None = None
 
     @property
     def kernel_yx(self) -> tuple[int, int]:
@@ -64,6 +67,7 @@ class PatchSet:
             "columns": self.columns,
             "shards": [list(shard) for shard in self.shards],
             "fills": dict(self.fills),
+            **({} if self.first_in_shard is None else {"first_in_shard": self.first_in_shard}),
         }
 
     @staticmethod
@@ -86,6 +90,7 @@ class PatchSet:
             columns=int(found["columns"]),
             shards=tuple((str(name), int(size), str(crc)) for name, size, crc in found["shards"]),
             fills={str(name): float(value) for name, value in found["fills"].items()},
+            first_in_shard=None if found.get("first_in_shard") is None else int(found["first_in_shard"]),
         )
 
 

@@ -196,6 +196,20 @@ class PatchTable:
         found: NDArray[np.void] = data[values.offset : values.offset + len(values)]
         return found
 
+    def sets_by_shards(self) -> list[list[int]]:
+        """The numbers of the sets, those together whose records are in the same files."""
+        groups: list[list[int]] = []
+        seen: set[str] = set()
+        for number, patches in enumerate(self.sets):
+            names = {name for name, _, _ in patches.shards}
+            if groups and (seen & names or not names):
+                groups[-1].append(number)
+                seen |= names
+            else:
+                groups.append([number])
+                seen = names
+        return groups
+
     def set_numbers(self) -> NDArray[np.int64]:
         """For each row the number of its set in :attr:`sets`: ``(n,) int64``."""
         if len(self.sets) == 1:
@@ -314,7 +328,7 @@ def rewrite_patch_table(
     described = json.loads(metadata[PATCH_TABLE_KEY.encode()])
     described["extra"] = {**described.get("extra", {}), **(extra or {})}
     if places is not None:
-        described["sets"] = [{**each, "shards": [list(shard) for shard in shards]} for each in described["sets"]]
+        described["sets"] = [_moved(each, shards) for each in described["sets"]]
     metadata[PATCH_TABLE_KEY.encode()] = json.dumps(described)
     schema = pa.schema(fields, metadata=metadata)
 
@@ -334,6 +348,12 @@ def rewrite_patch_table(
             yield made
 
     write_batches(file, schema, batches())
+
+
+def _moved(described: Mapping[str, Any], shards: Sequence[tuple[str, int, str]]) -> dict[str, Any]:
+    """What the metadata tell of a set whose records are in other shards now."""
+    kept = {key: value for key, value in described.items() if key != "first_in_shard"}
+    return {**kept, "shards": [list(shard) for shard in shards]}
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:

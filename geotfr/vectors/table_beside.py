@@ -57,15 +57,15 @@ def table_of(source: PathLike | Sequence[PathLike]) -> Path | None:
     return None
 
 
-def shards_beside(table: PatchTable, number: int | None = None) -> list[Path]:
-    """The shards of set ``number``, or of all sets, each once, in order.
+def shards_beside(table: PatchTable, numbers: Sequence[int] | None = None) -> list[Path]:
+    """The shards of the sets ``numbers``, or of all sets, each once, in order.
 
     Raises
     ------
     DamagedError
         A shard is missing, or of another size than the table knows.
     """
-    sets = table.sets if number is None else (table.sets[number],)
+    sets = table.sets if numbers is None else [table.sets[number] for number in numbers]
     known = dict.fromkeys((name, size) for patches in sets for name, size, _ in patches.shards)
     found = []
     for name, size in known:

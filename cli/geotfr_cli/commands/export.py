@@ -163,6 +163,12 @@ if TYPE_CHECKING:
     help="Each SOURCE (a folder, a pattern, files) is a raster of its own: a set and a mixer each, PREFIX-NAME, and one"
     " table of all, PREFIX-patches.parquet. Sets that are there stay (extra: table).",
 )
+@click.option(
+    "--collection-shards",
+    type=click.Choice(["separate", "shared"]),
+    help="With --collection: each raster has shards of its own, or all fill PREFIX-00000…, in their order; rasters that"
+    " are added begin a new shard.  [default: separate]",
+)
 @label_options
 @choice_options
 @stac_option
@@ -192,6 +198,7 @@ def command(
     patch_table: bool,
     class_bands: str,
     collection: bool,
+    collection_shards: str | None,
     stac: bool,
     date: str | None,
     quiet: bool,
@@ -213,6 +220,8 @@ def command(
         "complex_parts": complex_parts is not None,
     }
     check_stac_wanted(stac=stac, date=date)
+    if collection_shards and not collection:
+        raise click.UsageError("--collection-shards: tells the shards of many rasters; it goes with --collection")
     if collection:
         alone = {"--stac": stac, "--dry-run": dry_run, "--resume": resume or fast_resume, "--split": split}
         alone["--executor"] = executor or scheduler
@@ -223,6 +232,7 @@ def command(
             overwrite=overwrite,
             on_read_error=on_read_error,
             class_bands=class_bands,
+            shards=collection_shards or "separate",
             quiet=quiet,
             as_json=as_json,
             **options,

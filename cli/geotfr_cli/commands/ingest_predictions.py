@@ -99,6 +99,11 @@ if TYPE_CHECKING:
     help="By the numbers in the names, or as listed.",
 )
 @click.option(
+    "--of-collection",
+    is_flag=True,
+    help="The shards hold predictions of all rasters of a collection with shared shards; take those of MIXER's.",
+)
+@click.option(
     "--on-bad-record",
     type=click.Choice(["error", "skip", "repair"]),
     default="error",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.vectors.patch_set import PatchSet as TableSet
     from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
@@ -48,15 +49,10 @@ class ChosenPatches:
 
     def batches(self) -> Iterator[tuple[dict[str, list[NDArray[Any]]], NDArray[np.int64]]]:
         """The values of the wanted patches, see :class:`ReadPatches`, and the numbers of their records in the set."""
-        starts: list[int] = []
         taken = 0
         for batch in self.reader.batches():
-            if batch.shard == len(starts):
-                starts.append(taken)
-            records = np.arange(
-                starts[batch.shard] + batch.first, starts[batch.shard] + batch.first + len(batch.lengths)
-            )
-            taken = max(taken, int(records[-1]) + 1)
+            records = np.arange(taken, taken + len(batch.lengths))
+            taken += len(batch.lengths)
             if self.kept is None:
                 yield batch.cores, records
                 continue
@@ -99,16 +95,22 @@ def chosen_patches(
     counts = {name: table.column(f"count_{name}") for name in known}
     has_masks = table.column("masked_share")
     found = []
-    for number, patches in enumerate(table.sets):
-        rows = owners == number
-        reader = SetReader.of_table(table, number)
+    for numbers in table.sets_by_shards():
+        rows = np.isin(owners, numbers)
+        reader = SetReader.of_table(table, numbers)
         is_known = bool(np.isfinite(has_masks[rows]).all())
         found.append(
             ChosenPatches(
                 reader=reader,
                 kept=wanted[rows],
                 counts={name: values[rows] for name, values in counts.items()} if is_known else {},
-                fills=dict(patches.fills) if is_known else {},
+                fills=_common_fills([table.sets[number] for number in numbers]) if is_known else {},
             )
         )
     return found, table
+
+
+def _common_fills(sets: Sequence[TableSet]) -> dict[str, float]:
+    """What masked values of each feature hold, where it is the same in all sets."""
+    first, *others = (dict(patches.fills) for patches in sets)
+    return {name: fill for name, fill in first.items() if all(other.get(name) == fill for other in others)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["FinishedShard", "fills_of", "patch_set_of", "table_fills", "table_head", "write_table_of"]
+__all__ = ["FinishedShard", "fills_of", "patch_set_of", "shard_content", "table_fills", "table_head", "write_table_of"]
 
 
 class FinishedShard(Protocol):
@@ -53,7 +53,7 @@ def write_table_of(
     fills: Mapping[str, float],
 ) -> AtomicFile:
     """The table of one set as a finished file of ``outputs``."""
-    contents = [_content(shard, is_gzip=manifest.compressor != "none") for shard in shards]
+    contents = [shard_content(shard, is_gzip=manifest.compressor != "none") for shard in shards]
     part = TablePart(
         patches=patch_set_of(manifest, fills), rows=rows, places=record_places(rows.lengths, rows.records, contents)
     )
@@ -74,6 +74,7 @@ def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:
         columns=manifest.columns,
         shards=tuple((shard.name, shard.bytes, shard.crc32c) for shard in manifest.shards),
         fills=dict(fills),
+        first_in_shard=None if manifest.collection is None else manifest.collection.first_in_shard,
     )
 
 
@@ -82,7 +83,8 @@ def fills_of(features: Sequence[FeatureSpec]) -> dict[str, float]:
     return {feature.name: feature.fills[0] for feature in features if len(set(feature.fills)) == 1}
 
 
-def _content(shard: FinishedShard, *, is_gzip: bool) -> ShardContent:
+def shard_content(shard: FinishedShard, *, is_gzip: bool) -> ShardContent:
+    """What a whole shard under its temporary name holds."""
     members = gzip_members(shard.file.staged_path) if is_gzip else None
     size = shard.file.size if members is None else int(members[-1, 1])
     return ShardContent(records=shard.records, content_bytes=size, members=members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +89,8 @@ class SetReader:
         The grid and its patches; ``margin_yx`` is (0, 0) until a record was read, where only a mixer tells of it.
     contents
         What each shard holds, once it was read.
+    first_record, first_byte
+        Where the set's records begin in the first shard that it has with others: 0 but for shared shards.
 
     Raises
     ------
@@ -113,20 +115,20 @@ class SetReader:
         )
 
     @staticmethod
-    def of_table(table: PatchTable, number: int) -> SetReader:
-        """The patches of set ``number`` of a table; its shards lie beside the table.
+    def of_table(table: PatchTable, numbers: Sequence[int]) -> SetReader:
+        """The patches of some sets of a table that share shards, or of one; the shards lie beside the table.
 
         Raises
         ------
         DamagedError
             A shard is missing, or of another size or content than the table knows.
         """
-        patches = table.sets[number]
-        shards = shards_beside(table, number)
-        _check_content(patches, shards)
+        patches = table.sets[numbers[0]]
+        shards = shards_beside(table, numbers)
+        _check_content([table.sets[number] for number in numbers], shards)
         reader = object.__new__(SetReader)
         reader._begin(
-            PatchSet(shards=tuple(shards)),
+            PatchSet(shards=tuple(shards), run=_run_in(table, numbers)),
             geobox=patches.geobox,
             patch_yx=patches.patch_yx,
             kernel_yx=patches.kernel_yx,
@@ -150,6 +152,7 @@ class SetReader:
         self.rows, self.columns = shape_yx
         self.margin_yx = (0, 0) if kernel_yx is None else (kernel_yx[0] // 2, kernel_yx[1] // 2)
         self.contents: list[ShardContent] = []
+        self.first_record = self.first_byte = 0
         self.features: dict[str, FeatureShape] = {}
 
     @property
@@ -234,6 +237,8 @@ class SetReader:
     def _blocks(self) -> Iterator[tuple[int, Block, BatchDecoder]]:
         """The blocks of all shards, with the shard's number and what decodes them."""
         self.contents = []
+        before, run = 0, self._found.run
+        self.first_record = 0 if run is None else run.start
         for number, path in enumerate(self.shards):
             report = ReadReport()
             with open_stream(str(path), "auto", report) as stream:
@@ -242,10 +247,15 @@ class SetReader:
                 records = 0
                 for block in blocks:
                     records += len(block.starts)
-                    yield number, block, decoder
+                    own = block if run is None else _trimmed(block, range(run.start - before, run.stop - before))
+                    if own is not None:
+                        if before + own.first == self.first_record:
+                            self.first_byte = own.offset
+                        yield number, own, decoder
                 members = None
                 if stream.compression == "gzip":
                     members = np.array([*stream.member_places(), (stream.file_bytes, stream.delivered)], np.int64)
+                before += records
                 self.contents.append(ShardContent(records=records, content_bytes=stream.delivered, members=members))
 
     def _read(self, number: int, block: Block, batch: FeatureBatch, digests: NDArray[np.uint8] | None) -> ReadPatches:
@@ -278,12 +288,40 @@ class SetReader:
             self.margin_yx = margins.pop()
 
 
-def _check_content(patches: TableSet, shards: Sequence[Path]) -> None:
+def _run_in(table: PatchTable, numbers: Sequence[int]) -> range | None:
+    """Which records of their shards are those of the sets ``numbers``; None for all."""
+    first = table.sets[numbers[0]].first_in_shard
+    if first is None:
+        return None
+    is_own = np.isin(table.set_numbers(), numbers)
+    return range(first, first + int(table.column("records")[is_own].sum()))
+
+
+def _trimmed(block: Block, wanted: range) -> Block | None:
+    """The records of ``block`` whose numbers in the file are among ``wanted``."""
+    start, stop = max(wanted.start - block.first, 0), min(wanted.stop - block.first, len(block.starts))
+    if start >= stop:
+        return None
+    if stop - start == len(block.starts):
+        return block
+    begin, end = int(block.starts[start]), int(block.starts[stop - 1] + block.sizes[stop - 1])
+    return replace(
+        block,
+        data=block.data[begin:end],
+        first=block.first + start,
+        offset=block.offset + begin,
+        starts=block.starts[start:stop] - begin,
+        sizes=block.sizes[start:stop],
+    )
+
+
+def _check_content(sets: Sequence[TableSet], shards: Sequence[Path]) -> None:
     """Refuse files with another CRC32C than the table knows: plain shards exported again are often of the same size.
 
     Those of a store would be fetched twice for it.
     """
-    for path, (_, _, known) in zip(shards, dict.fromkeys(patches.shards), strict=True):
+    listed = dict.fromkeys(shard for patches in sets for shard in patches.shards)
+    for path, (_, _, known) in zip(shards, listed, strict=True):
         if known and not isinstance(path, StorePath):
             found = f"{file_crc32c(path):08x}"
             if found != known:

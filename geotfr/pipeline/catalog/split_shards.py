@@ -152,10 +152,11 @@ def _copy(table: PatchTable, splits: NDArray[np.int64], writers: Sequence[_Write
     """Put the records of each split's patches into its shards."""
     owners = table.set_numbers()
     per_patch = table.column("records")
-    for number in range(len(table.sets)):
-        of_records = np.repeat(splits[owners == number], per_patch[owners == number])
+    for numbers in table.sets_by_shards():
+        is_own = np.isin(owners, numbers)
+        of_records = np.repeat(splits[is_own], per_patch[is_own])
         place = 0
-        for data, ends in SetReader.of_table(table, number).framed():
+        for data, ends in SetReader.of_table(table, numbers).framed():
             if place + len(ends) > len(of_records):
                 raise DamagedError(f"{table.path}: the shards have more records than the table; make the table again")
             start = 0
@@ -208,4 +209,5 @@ def _described(
         compressor=writer.coding.name,
         compressor_level=writer.coding.level,
         compressor_library=writer.coding.library,
+        collection=None,
     ).to_text()

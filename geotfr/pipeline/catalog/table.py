@@ -167,8 +167,7 @@ def _part(
     else:
         for batch in reader.batches(with_digests=True, with_values=rasters is None):
             gatherer.add(batch)
-        records = sum(content.records for content in reader.contents)
-        rows = gatherer.rows(_numbers(reader, records, first_patch))
+        rows = gatherer.rows(_numbers(reader, gatherer.records, first_patch))
     patches = _patch_set(reader)
     if rasters is not None:
         rows, fills = rows_from_sources(reader, rows, rasters, request)
@@ -180,9 +179,10 @@ def _part(
             "records don't tell which pixels are masked: masked shares are null, and default values count as data;"
             " give the rasters (--source) or --masked-value"
         )
-    return TablePart(
-        patches=patches, rows=rows, places=record_places(rows.lengths, rows.records, reader.contents)
-    ), tuple(warnings)
+    places = record_places(
+        rows.lengths, rows.records, reader.contents, first_record=reader.first_record, first_byte=reader.first_byte
+    )
+    return TablePart(patches=patches, rows=rows, places=places), tuple(warnings)
 
 
 class _Gatherer:
@@ -201,6 +201,11 @@ class _Gatherer:
         self._digests.append(batch.digests)
         if batch.cores:
             self._parts.append(self._of(batch))
+
+    @property
+    def records(self) -> int:
+        """How many were added."""
+        return sum(map(len, self._lengths))
 
     def rows(
         self,

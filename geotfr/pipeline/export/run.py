@@ -422,7 +422,7 @@ class ExportJob:
             journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
             resumed = len(journal.shards)
             whole_bytes = sum(shard.file.size for shard in journal.shards)
-            check_space(names.folder, self._least_bytes() - whole_bytes, what="this export")
+            check_space(names.folder, self.least_bytes() - whole_bytes, what="this export")
             report(journal.first_patch, whole_bytes)
             is_size_known = plan.is_even and options.compressor == "none" and self._choice.keeps_all
             writer = ShardWriter(
@@ -522,7 +522,7 @@ class ExportJob:
             ),
         }
 
-    def _least_bytes(self) -> int:
+    def least_bytes(self) -> int:
         """Bytes that the shards take for certain."""
         if not self._choice.keeps_all or not self.plan.is_even:
             return 0
@@ -542,9 +542,18 @@ class ExportJob:
             check_output(names.folder / names.mixer(total=plan.shard_count), overwrite=overwrite)
 
     def write_records(
-        self, writer: ShardWriter, journal: ExportJournal, report: Progress, part: Part | None = None
+        self,
+        writer: ShardWriter,
+        journal: ExportJournal,
+        report: Progress,
+        part: Part | None = None,
+        *,
+        closes_shard: bool = True,
     ) -> None:
-        """Read the strips, encode their patches on the workers, and cut the records into shards, in order."""
+        """Read the strips, encode their patches on the workers, and cut the records into shards, in order.
+
+        The last shard is closed unless others go on with it.
+        """
         self._prepared.draw()
         plan, encoder, options, tally, rows = self.plan, self._encoder, self.options, journal.tally, self._rows
         with encoder_pool(plan.workers) as pool:
@@ -585,7 +594,10 @@ class ExportJob:
                     window.submit(encode, strip, unit)
                 # The strip's buffer is used again: nothing may still be encoded from it.
                 window.drain()
-            cutter.finish()
+            if closes_shard:
+                cutter.finish()
+            else:
+                cutter.flush()
 
     def manifest(self, shards: Sequence[ShardInfo], dropped: Sequence[int], pixels_unreadable: int) -> Manifest:
         """The manifest that lists ``shards``, and the numbers of the patches that were dropped."""

@@ -82,6 +82,11 @@ class ShardWriter:
         """How its shards are compressed."""
         self._stream: ShardStream | None = None
 
+    @property
+    def open_bytes(self) -> int:
+        """Bytes before compression of the shard that is still written; 0 where none is."""
+        return 0 if self._stream is None else sum(chunk.size for chunk in self.shards[-1].chunks)
+
     def add(
         self, shard: int, packed: Sequence[Buffer], records: int, *, size: int = 0, is_oversized: bool = False
     ) -> int:
@@ -136,7 +141,7 @@ class ShardCutter:
     Parameters
     ----------
     writer
-        Where the chunks go; its codec packs them.
+        Where the chunks go; its codec packs them. A shard that it has open is gone on with.
     rule
         Where chunks end.
     max_shard_bytes
@@ -174,9 +179,9 @@ class ShardCutter:
         self._packing = OrderedWindow(executor, self._write, size=window)
         self._release = release
         self._report = report
-        self._chunk = _Chunk(len(writer.shards))
+        self._chunk = _Chunk(len(writer.shards) - (writer.open_bytes > 0))
         self._chunk_stop = 0
-        self._shard_size = begun_bytes
+        self._shard_size = writer.open_bytes or begun_bytes
         self._cuts_chunks = cuts_chunks
 
     def add(self, encoded: Encoded, slots: Slots, *, leaving_out: int = 0) -> None:
@@ -197,10 +202,14 @@ class ShardCutter:
         self._let_go(held)
         self._report(encoded.patches, 0)
 
-    def finish(self) -> None:
-        """Write all that was taken, and close the last shard."""
+    def flush(self) -> None:
+        """Write all that was taken; the last shard stays open for what another cutter brings."""
         self._close_chunk()
         self._packing.drain()
+
+    def finish(self) -> None:
+        """Write all that was taken, and close the last shard."""
+        self.flush()
         self._writer.finish()
 
     def _fitting(self, ends: NDArray[np.int64], slots: Slots, done: int, start: int) -> int:

@@ -42,6 +42,7 @@ def ingest_each(
     written. Options as :func:`geotfr.ingest_predictions`; raises as it does.
     """
     checked = IngestOptions.checked(**options)
+    checked.check_for_many()
     threads, spread = ingest_workers(workers, executor, scheduler, checked)
     found = find_each(folder, shard_order=checked.shard_order)
     target = any_path(output)
@@ -78,6 +79,7 @@ def plan_each(
 ) -> Iterator[tuple[str, IngestPlan]]:
     """(name, plan) of every set in ``folder``; nothing is written. Raises as :func:`ingest_each` does."""
     checked = IngestOptions.checked(**options)
+    checked.check_for_many()
     threads, spread = ingest_workers(workers, executor, scheduler, checked)
     for name, each in find_each(folder, shard_order=checked.shard_order).items():
         yield name, plan_set(each, checked, threads=threads, spread=spread)

@@ -63,6 +63,7 @@ def ingest_mosaic(
     """
     started = time.perf_counter()
     checked = IngestOptions.checked(**options)
+    checked.check_for_many()
     threads, spread = ingest_workers(workers, executor, scheduler, checked)
     target = any_path(output)
     check_output(target, overwrite=overwrite)

@@ -257,6 +257,9 @@ class Predictions:
     # Records in order, checked against the first and counted.
 
     def _rows(self, report: ReadReport, total: int) -> Iterator[_Rows]:
+        if self._found.run is not None:
+            yield from self._run(self._found.run, report)
+            return
         first_of_file = 0
         for path in self._found.shards:
             records = 0
@@ -272,6 +275,18 @@ class Predictions:
             first_of_file += records
         if first_of_file != total:
             raise self._too_few(first_of_file, total)
+
+    def _run(self, run: range, report: ReadReport) -> Iterator[_Rows]:
+        """The raster's own records, among those of other rasters; shards behind them aren't looked at."""
+        counts: list[int] = []
+        while sum(counts) < run.stop:
+            if len(counts) == len(self._found.shards):
+                raise self._too_few(sum(counts), run.stop)
+            counts.append(self.count(len(counts)).records)
+        counts += [0] * (len(self._found.shards) - len(counts))
+        for rows in self._rows_between(run, counts, report):
+            rows.first -= run.start
+            yield rows
 
     def _rows_between(self, wanted: range, shards: Sequence[int], report: ReadReport) -> Iterator[_Rows]:
         """The records with these numbers in the set, in order."""
@@ -512,6 +527,11 @@ class Predictions:
             return None
         if not self._is_sequence and any(length != 1 for _, length in self._kinds.values()):
             return None
+        if self._found.run is not None:
+            raise RecordError(
+                f"{first.path}: record {first.first_in_file}: one value a feature, and the shards are a collection's;"
+                " records of whole patches are expected, or one value for each with --per-patch"
+            )
         kernel = self._grid.kernel_yx or (1, 1)
         block = (height + kernel[0] // 2 * 2) * (width + kernel[1] // 2 * 2)
         count = sum(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from geotfr.errors import UsageError
-from geotfr.mixer.sets import find_predictions
+from geotfr.mixer.sets import find_predictions, of_collection
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.options.values import checked_choice
 from geotfr.pipeline.executors.choose import checked_executor
@@ -134,6 +134,9 @@ def ingest_predictions(
         is an error.
     shard_order
         ``natural`` (default): by the numbers in the names, whatever the order given. ``given``: as listed.
+    of_collection
+        The shards hold predictions for all records of a collection whose rasters share shards
+        (:func:`geotfr.export_collection`), in their order; those of the mixer's raster are taken.
     on_bad_record
         ``error`` (default), ``skip`` or ``repair``: see :func:`geotfr.read_records`.
     format
@@ -315,6 +318,8 @@ def _found(
 ) -> PredictionSet:
     chosen = "drop" if edge is None else checked_choice("edge", edge, ("drop", "pad"))
     if grid is not None:
+        if options.of_collection:
+            raise UsageError("of_collection: the manifest beside a mixer tells the raster's records; not with grid")
         if mixer is not None:
             raise UsageError("grid: stands for the mixer; give one of them")
         return set_on_raster(grid, patch_dimensions, shards, edge=chosen, shard_order=options.shard_order)
@@ -323,4 +328,5 @@ def _found(
     for name, given in (("patch_dimensions", patch_dimensions), ("edge", edge)):
         if given is not None:
             raise UsageError(f"{name}: the mixer, or the manifest beside it, tells the patches; only --grid needs it")
-    return find_predictions(mixer, shards, shard_order=options.shard_order)
+    found = find_predictions(mixer, shards, shard_order=options.shard_order)
+    return of_collection(found) if options.of_collection else found

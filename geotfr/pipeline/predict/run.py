@@ -148,6 +148,7 @@ def predict(
     (6, ('prediction',), ('float32',), (8, 12))
     """
     started = time.perf_counter()
+    _refuse(options, ("of_collection",), "is for predictions that are there; leave it out")
     checked = IngestOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     destination: RasterDestination | PredictionSetWriter

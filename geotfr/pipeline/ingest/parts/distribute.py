@@ -86,6 +86,8 @@ class DistributedIngest:
                 "executor: with patch_index each process would read all records to find its own; use the executor"
                 " threads"
             )
+        if options.of_collection:
+            raise UsageError("executor: with of_collection one process finds the raster's records; use threads")
 
     def plan(self, plan: IngestPlan) -> IngestPlan:
         """The plan of the whole, of that of one worker."""
