@@ -19,6 +19,18 @@ def test_rows_have_the_checksums_of_the_format(length: int, count: int) -> None:
     assert found.tolist() == wanted == [masked_crc32c(row.tobytes()) for row in rows]
 
 
+@pytest.mark.parametrize("length", [1, 2, 31, 64])
+def test_many_rows_have_the_checksums_that_each_has_alone(length: int) -> None:
+    rows = np.random.default_rng(length).integers(0, 256, (5000, length + 3), np.uint8)[:, 1 : length + 1]
+    wanted = [masked_crc32c(row.tobytes()) for row in rows]
+    assert masked_crc32c_rows(rows).tolist() == wanted
+    assert masked_crc32c_rows(np.asfortranarray(rows)).tolist() == wanted
+    template = rows[0].copy()
+    rows[:, : length // 3] = template[: length // 3]
+    wanted = [masked_crc32c(row.tobytes()) for row in rows]
+    assert RowCrc(length, template, [(length // 3, length)]).masked(rows).tolist() == wanted
+
+
 def test_a_template_proves_rows_by_their_varying_bytes_alone() -> None:
     rng = np.random.default_rng(0)
     template = rng.integers(0, 256, 200, np.uint8)
