@@ -156,4 +156,5 @@ def _tables(length: int) -> NDArray[np.uint32]:
 def _pair_table(behind: int) -> NDArray[np.uint32]:
     """``(65536,) uint32``: the term of two bytes, little endian, with ``behind`` bytes behind them."""
     tables = _tables(_power_of_two(behind + 2))
-    return (tables[behind][:, np.newaxis] ^ tables[behind + 1]).reshape(-1)
+    found: NDArray[np.uint32] = (tables[behind][:, np.newaxis] ^ tables[behind + 1]).reshape(-1)
+    return found

@@ -16,10 +16,13 @@ import isal
 from isal import igzip_lib, isal_zlib
 
 from geotfr.errors import UsageError
+from geotfr.records.row_deflate import row_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 __all__ = ["MEMBER_HEAD", "MEMBER_SUBFIELD", "ShardCodec", "ShardStream", "codec"]
@@ -100,6 +103,22 @@ def quick_member(data: Buffer) -> bytes:
     return _member(data, igzip_lib.compress(data, _QUICK_LEVEL, igzip_lib.COMP_DEFLATE))
 
 
+def quick_member_of_rows(rows: NDArray[np.uint8]) -> bytes:
+    """As :func:`quick_member`, of ``rows`` ``(n, m) uint8`` one behind the other, C-contiguous.
+
+    Where their columns alone make them no larger than ISA-L does, as a few rows tell, these decide: that takes a fifth
+    of the time.
+    """
+    data = rows.reshape(-1).data
+    some = rows[: -(-_QUICK_FROM_BYTES // rows.shape[1])]
+    code = row_code(rows) if some.nbytes >= _QUICK_FROM_BYTES else None
+    if code is None:
+        return quick_member(data)
+    if len(some) * code.packed_bytes > len(igzip_lib.compress(some.data, _QUICK_LEVEL, igzip_lib.COMP_DEFLATE)):
+        return quick_member(data)
+    return _member(data, code.deflate(rows))
+
+
 def _member(data: Buffer, deflated: bytes | bytearray) -> bytes:
     size = MEMBER_HEAD.size + len(deflated) + _TRAILER.size
     head = MEMBER_HEAD.pack(_GZIP_EXTRA, 0, _UNKNOWN_SYSTEM, 12, MEMBER_SUBFIELD, 8, size)
@@ -129,6 +148,7 @@ class ShardCodec:
         library: str | None,
         pack: Callable[[Buffer], Buffer] | None,
         stream: Callable[[], ShardStream],
+        pack_rows: Callable[[NDArray[np.uint8]], Buffer] | None = None,
     ) -> None:
         self.name = name
         self.level = level
@@ -140,6 +160,10 @@ class ShardCodec:
         """Whether :meth:`pack` does anything."""
         self.pack: Callable[[Buffer], Buffer] = pack or _identity
         """A chunk of whole records -> its packed bytes; pure, safe in any thread."""
+        self.pack_rows: Callable[[NDArray[np.uint8]], Buffer] = pack_rows or (
+            lambda rows: self.pack(rows.reshape(-1).data)
+        )
+        """As :attr:`pack`, of records of one length ``(n, m) uint8``, C-contiguous."""
         self.stream = stream
         """A new :class:`ShardStream`."""
 
@@ -151,8 +175,8 @@ def _identity(chunk: Buffer) -> Buffer:
 def codec(name: str, *, is_table: bool = False) -> ShardCodec:
     """The codec ``none``, ``fast`` (gzip members) or ``ee`` (Earth Engine's bytes).
 
-    With ``is_table``, ``fast`` packs as :func:`quick_member` does: compressing is most of the time that small records
-    of one layout take.
+    With ``is_table``, ``fast`` packs as :func:`quick_member` and :func:`quick_member_of_rows` do: compressing is most
+    of the time that small records of one layout take.
 
     >>> codec("fast").suffix
     '.gz'
@@ -167,6 +191,7 @@ def codec(name: str, *, is_table: bool = False) -> ShardCodec:
             library=f"isal {isal.__version__}, {library}" if is_table else library,
             pack=quick_member if is_table else gzip_member,
             stream=_AsItIs,
+            pack_rows=quick_member_of_rows if is_table else None,
         )
     if name == "ee":
         return ShardCodec(

@@ -73,6 +73,16 @@ def test_tensorflow_reads_every_kind(kinds: str, compressor: str, tmp_path: Path
     assert np.array_equal(found["missing"].numpy() < 0, [row % 3 != 0 for row in range(ROWS)])
 
 
+def test_many_rows_of_numbers_are_one_stream_to_tensorflow(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    source = {"x": random.normal(size=20_000), "n": random.integers(0, 9, 20_000).astype(float)}
+    pq.write_table(pa.table(source), tmp_path / "t.parquet")
+    result = geotfr.export_table(tmp_path / "t.parquet", tmp_path / "out", workers=2)
+    found = parsed(result.records, dict.fromkeys(source, tf.io.FixedLenFeature([], tf.float32)))
+    for name, values in source.items():
+        assert np.array_equal(found[name].numpy(), values.astype(np.float32))
+
+
 def test_tables_that_tensorflow_wrote_come_in(tmp_path: Path) -> None:
     path = tmp_path / "rows.tfrecord.gz"
     source = table()

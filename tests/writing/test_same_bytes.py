@@ -14,8 +14,13 @@ CHILD = """
 import hashlib
 import numpy as np
 from geotfr.rasters.float_tiles import encoded_tile
-from geotfr.records.gzip import codec, quick_member
+from geotfr.records.gzip import codec, quick_member, quick_member_of_rows
 from geotfr.storage.example_files import _packer
+
+def alike(source, start, size):
+    rows = np.frombuffer(source * 8, "u1", 70000 + 20 * size, start % 50).reshape(-1, 20).copy()
+    rows[:, 5:15] = 7
+    return rows
 
 random = np.random.default_rng(11)
 doubled = np.repeat(random.normal(size=5000).astype("f4"), 2).tobytes()
@@ -30,6 +35,7 @@ print(digest.hexdigest())
 PACKS = {
     "fast": "codec('fast').pack(source[start : start + size])",
     "tables": "quick_member((source * 5)[start : start + (65536 if case % 3 else 0) + size])",
+    "rows": "quick_member_of_rows(alike(source, start, size)) if case % 10 < 2 else b''",
     "zlib": "(lambda made: made.add(source[start : start + size]) + made.finish())(_packer('zlib', 'fast')())",
     "tiles": "encoded_tile(np.frombuffer(source, 'f4', 64, start % 15000).reshape(1, 8, 8), (8, 8))",
     "large tiles": "encoded_tile(np.resize(np.frombuffer(source, 'f4', size, start % 9000), (2, 100, 100)), (100, 100))"

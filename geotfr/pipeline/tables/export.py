@@ -276,7 +276,10 @@ class _Work:
         """The packed records of a batch."""
         columns, tallies = self._plan.features(batch, first_row)
         records, ends = encode_rows(columns, batch.num_rows)
-        packed = [self._coding.pack(chunk) for chunk in _chunks(records, ends)]
+        packed = [
+            self._coding.pack(chunk.data) if chunk.ndim == 1 else self._coding.pack_rows(chunk)
+            for chunk in _chunks(records, ends)
+        ]
         return _Encoded(packed, batch.num_rows, tallies)
 
     def commit(self, done: _Encoded) -> int:
@@ -286,11 +289,16 @@ class _Work:
         return self._writer.add(0, done.packed, done.rows)
 
 
-def _chunks(records: NDArray[np.uint8], ends: NDArray[np.int64]) -> Iterator[memoryview]:
-    """The records in pieces of whole records that reach :data:`CHUNK_BYTES`, or are the last."""
-    start = 0
+def _chunks(records: NDArray[np.uint8], ends: NDArray[np.int64]) -> Iterator[NDArray[np.uint8]]:
+    """The records in pieces of whole records that reach :data:`CHUNK_BYTES`, or are the last.
+
+    A piece is ``(n, record bytes)`` where all records are of one length, else ``(bytes,)``.
+    """
+    start, size = 0, int(ends[0]) if len(ends) else 0
+    is_even = size * len(ends) == len(records) and bool((np.diff(ends) == size).all())
     while start < len(records):
         place = min(int(np.searchsorted(ends, start + CHUNK_BYTES)), len(ends) - 1)
         stop = int(ends[place])
-        yield records[start:stop].data
+        piece = records[start:stop]
+        yield piece.reshape(-1, size) if is_even else piece
         start = stop
