@@ -85,6 +85,10 @@ class _LazyGroup(click.Group):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"{args[0]!r} is no command{hint} (known: {', '.join(COMMANDS)})", ctx)
+        if "" in args[1:]:
+            # As a path it would be the folder that the user happens to be in.
+            place = f"argument {args.index('', 1)} of {args[0]}"
+            raise click.UsageError(f"{place} is empty, as a variable of the shell that isn't set; give a value", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -35,7 +35,8 @@ def any_path(given: str | os.PathLike[str]) -> Path:
     Raises
     ------
     UsageError
-        An address with a key, a user or a query, without a bucket or host, or of a kind that can't be read.
+        An empty text, or an address with a key, a user or a query, without a bucket or host, or of a kind that can't be
+        read.
 
     Examples
     --------
@@ -47,6 +48,8 @@ def any_path(given: str | os.PathLike[str]) -> Path:
     if isinstance(given, Path):
         return given
     text = os.fspath(given)
+    if not text:
+        raise UsageError("path: found an empty text; give a file, a folder ('.' for this one) or an address")
     scheme = address_scheme(text)
     if not scheme or os.path.lexists(text):
         return Path(text)

@@ -102,7 +102,7 @@ def find_table_manifest(records: Path) -> TableManifest | None:
     """
     stem = records.name.removesuffix(".gz").removesuffix(".tfrecord")
     for name in (f"{stem}-manifest.json", "manifest.json"):
-        path = records.with_name(name)
+        path = records.parent / name
         if not path.is_file():
             continue
         try:

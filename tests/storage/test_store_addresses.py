@@ -81,3 +81,22 @@ def test_a_missing_folder_is_named_as_it_was_given(tmp_path: Path) -> None:
     raster = write_raster(tmp_path / "source.tif", np.ones((1, 8, 8), np.uint8))
     outcome = run("export", raster, "--output", tmp_path / "none" / "scene", "--patch-dimensions", "8", "--quiet")
     assert_refused(outcome, 14, f"{tmp_path}/none: the folder is missing", "make it first")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("verify", ""),
+        ("ingest-table", "-o", "x.csv", ""),
+        ("push", "", "s3://bucket/a"),
+        ("preview", "grid", "", "-o", "p"),
+    ],
+)
+def test_an_empty_argument_is_not_the_folder_one_stands_in(
+    args: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_refused(run(*args), 2, f"argument {args.index('')} of {args[0]} is empty")
+    with pytest.raises(UsageError, match="empty text"):
+        any_path("")
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import geotfr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -232,7 +233,7 @@ def refused(tmp_path: Path, path: Any, message: str, code: int, output: str, **o
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_bad_records_and_names_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_bad_records_and_names_are_refused_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = write(tmp_path / "k.tfrecord", [{"a": ("float", [1])}, {"a": ("int64", [1])}])
     refused(tmp_path, kinds, "record 1: feature 'a' holds int64", 12, "k.gpkg")
     good = write(tmp_path / "g.tfrecord", [{"a": ("float", [1])}] * 3)
@@ -240,6 +241,8 @@ def test_bad_records_and_names_are_refused_and_nothing_is_left(tmp_path: Path) -
     refused(tmp_path, good, "no format is known by its suffix", 2, "g.xyz")
     refused(tmp_path, good, "has no %", 2, "g.gpkg", date_format="yyyy")
     refused(tmp_path, tmp_path / "none.tfrecord", "no such file", 10, "n.gpkg")
+    monkeypatch.chdir(tmp_path)
+    refused(tmp_path, Path(), "not a regular file", 10, "n.gpkg")
     data = bytearray(good.read_bytes())
     data[-6] ^= 1
     bad = tmp_path / "bad.tfrecord"
