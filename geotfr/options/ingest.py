@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
+import numpy as np
+
 from geotfr.errors import UsageError
 from geotfr.options.values import (
     PairXY,
     at_least_one,
     band_list,
+    check_nodata,
     checked_choice,
     checked_flag,
     checked_number,
@@ -280,6 +283,8 @@ class IngestOptions:
         for is_refused, words in refused:
             if is_refused:
                 raise UsageError(words)
+        if self.dtype not in (None, "auto"):
+            check_nodata(self.nodata, np.dtype(self.dtype))
 
 
 def _factor(name: str, factor: int | None) -> int:

@@ -9,16 +9,20 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from geotfr.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "MAX_NODATA",
     "PairXY",
     "Size",
     "at_least_one",
     "band_list",
+    "check_nodata",
     "checked_choice",
     "checked_flag",
     "checked_number",
@@ -31,6 +35,8 @@ __all__ = [
     "texts",
 ]
 
+MAX_NODATA = 2**53
+"""Of an output: rasterio hands nodata to GDAL as a float64, and of one with 19 digits GDAL reads the first."""
 PairXY = int | str | tuple[int, int] | list[int]
 """A (width, height) pair: ``256``, ``"256"``, ``"256,128"``, ``"256x128"``, ``(256, 128)``."""
 Size = int | float | str
@@ -182,3 +188,18 @@ def nodata_text(nodata: float | str | None) -> str | None:
     except ValueError as error:
         raise UsageError(f"nodata: found {nodata!r}; allowed are a number, nan, or none") from error
     return text
+
+
+def check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
+    """Refuse a nodata value that ``dtype`` can't hold."""
+    if nodata is None:
+        return
+    if dtype.kind == "f":
+        fits = not math.isfinite(nodata) or abs(nodata) <= float(np.finfo(dtype).max)
+    else:
+        limits = np.iinfo(dtype)
+        fits = math.isfinite(nodata) and nodata == int(nodata) and limits.min <= nodata <= limits.max
+        if fits and abs(int(nodata)) > MAX_NODATA:
+            raise UsageError(f"nodata: {nodata} is beyond 2^53, which GDAL is not given exactly; give another --nodata")
+    if not fits:
+        raise UsageError(f"nodata: {nodata} can't be held by {dtype.name}; give another --nodata or --dtype")

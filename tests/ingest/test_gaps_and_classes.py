@@ -32,12 +32,18 @@ def masks(path: Path) -> np.ndarray:
     [
         ("float32", [[1, 2, 3, 4], [5, 6, 7, 8]], "nan"),
         ("uint8", [[1, 2, 3, 4], [5, 6, 7, 254]], 255),
-        ("uint8", [[1, 2, 3, 4], [5, 6, 7, 255]], 0),
+        ("uint8", [[1, 2, 3, 4], [5, 6, 7, 255]], None),
         ("uint8", [[0, 2, 3, 4], [5, 6, 7, 255]], None),
+        ("uint16", [[0, 2, 3, 4], [5, 6, 7, 255]], 65535),
         ("int16", [[0, 2, 3, 4], [5, 6, 7, 255]], -32768),
+        ("int16", [[-32768, 2, 3, 4], [5, 6, 7, 255]], None),
+        ("int64", [[0, 2, 3, 4], [5, 6, 7, 255]], -(2**53)),
+        ("int64", [[-(2**60), 2, 3, 4], [5, 6, 7, 2**60]], None),
+        ("uint64", [[0, 2, 3, 4], [5, 6, 7, 255]], 2**53),
+        ("uint64", [[0, 2, 3, 4], [5, 6, 7, 2**60]], None),
     ],
 )
-def test_the_source_mask_comes_back_as_nodata_that_no_prediction_is_or_as_a_mask(
+def test_case_36_the_source_mask_comes_back_as_nodata_that_no_prediction_is_or_as_a_mask(
     dtype: str, values: list[list[int]], nodata: float | str | None, tmp_path: Path
 ) -> None:
     write_raster(tmp_path / "scene.tif", np.where(VALID, 1, -9999).astype("int16"), nodata=-9999)
@@ -52,6 +58,22 @@ def test_the_source_mask_comes_back_as_nodata_that_no_prediction_is_or_as_a_mask
     np.testing.assert_array_equal(pixels[0][VALID], picture[0][VALID])
     assert str(profile["nodata"]) == str(float(nodata) if nodata is not None else None)
     assert any("without prediction" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("nodata", "dtype"),
+    [("-1", "uint8"), ("256", "uint8"), ("1.5", "int16"), ("nan", "int32"), (str(-(2**63)), "int64")],
+)
+def test_case_36_nodata_that_the_type_cannot_hold_is_refused_before_any_work(
+    nodata: str, dtype: str, tmp_path: Path
+) -> None:
+    mixer, _ = write_set(tmp_path, np.zeros((1, 2, 4), "int64"), patch=(2, 2))
+    # Not even read: a shard that isn't whole would be another error.
+    (tmp_path / "cut.tfrecord").write_bytes(b"cut")
+    call = ("ingest-predictions", mixer, tmp_path / "cut.tfrecord", "--output", tmp_path / "o.tif")
+    before = set(tmp_path.iterdir())
+    assert_refused(run(*call, "--dtype", dtype, f"--nodata={nodata}"), 2, "nodata", "--nodata")
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_the_manifests_sources_are_found_beside_it(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_a_mosaic_refuses_gaps_that_only_a_mask_could_tell(tmp_path: Path) -> No
     write_set(tmp_path / "in" / "a", picture, patch=(4, 4))
     write_raster(tmp_path / "mask.tif", (picture != 99).astype("uint8"), nodata=0)
     call = ("ingest-predictions", tmp_path / "in", "--mosaic", "--output", tmp_path / "o.tif")
-    assert_refused(run(*call, "--mask-from", tmp_path / "mask.tif"), 2, "no value to spare", "--nodata")
+    assert_refused(run(*call, "--mask-from", tmp_path / "mask.tif"), 2, "only a mask", "--nodata")
     outcome = run(*call, "--mask-from", tmp_path / "mask.tif", "--dtype", "int16", "--nodata", "-1", "--quiet")
     assert outcome.code == 0, outcome.told
     assert read_raster(tmp_path / "o.tif")[0][picture == 99].tolist() == [-1]

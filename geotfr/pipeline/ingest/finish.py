@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import RecordError, UsageError
+from geotfr.options.values import MAX_NODATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,15 +69,14 @@ class Extremes:
         return next(dtype for dtype in _INTEGERS if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max)
 
     def unused(self, dtype: np.dtype[Any]) -> int | None:
-        """A value at the end of ``dtype``'s range that nothing has: unsigned the greatest, signed the least, first."""
+        """The end of ``dtype``'s range that is its nodata, unsigned the greatest, signed the least value; None where
+        values reach it. Of 64 bits what GDAL is given exactly counts."""
         limits = np.iinfo(dtype)
-        if self.low is None or self.high is None:
-            return int(limits.max if dtype.kind == "u" else limits.min)
-        ends = [(int(limits.max), self.high < limits.max), (int(limits.min), self.low > limits.min)]
-        for value, is_unused in ends if dtype.kind == "u" else ends[::-1]:
-            if is_unused:
-                return value
-        return None
+        if dtype.kind == "u":
+            end = min(int(limits.max), MAX_NODATA)
+            return end if self.high is None or self.high < end else None
+        end = max(int(limits.min), -MAX_NODATA)
+        return end if self.low is None or self.low > end else None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -132,7 +132,7 @@ def _check_alike(names: Sequence[str], parts: Sequence[IngestResult]) -> None:
     for name, part in zip(names, parts, strict=True):
         if part.has_mask:
             raise UsageError(
-                f"mosaic: {name} has pixels without prediction, and {part.dtype} no value to spare for them; give"
+                f"mosaic: {name} has pixels without prediction that only a mask inside the file could tell; give"
                 " --nodata or a larger --dtype"
             )
         for fact in ("bands", "dtype", "nodata"):

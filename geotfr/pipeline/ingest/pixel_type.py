@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import UsageError
+from geotfr.options.values import check_nodata
 from geotfr.pipeline.ingest.finish import Extremes, reduced_dtype
 
 if TYPE_CHECKING:
@@ -77,21 +77,7 @@ def choose_pixel_type(
     # Scaled values keep off the end of the range that nodata takes.
     unused = Extremes().unused(dtype) if options.is_quantised else (extremes or scan()).unused(dtype)
     if unused is None:
-        note = f"pixels without prediction are masked inside the file: {dtype.name} has no value to spare at its ends"
+        end = Extremes().unused(dtype)
+        note = f"pixels without prediction are masked inside the file: {end}, nodata of {dtype.name}, is a prediction"
         return PixelType(dtype=dtype, nodata=None, has_mask=True, note=note)
     return PixelType(dtype=dtype, nodata=unused, note=f"pixels without prediction are {unused}, which no prediction is")
-
-
-def check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
-    """Refuse a nodata value that ``dtype`` can't hold."""
-    if nodata is None:
-        return
-    if dtype.kind == "f":
-        fits = not np.isfinite(nodata) or abs(nodata) <= float(np.finfo(dtype).max)
-    else:
-        limits = np.iinfo(dtype)
-        fits = bool(np.isfinite(nodata)) and nodata == int(nodata) and limits.min <= nodata <= limits.max
-        if fits and int(float(nodata)) != int(nodata):
-            raise UsageError(f"nodata: {nodata} is beyond 2^53, which GDAL is not given exactly; give another --nodata")
-    if not fits:
-        raise UsageError(f"nodata: {nodata} can't be held by {dtype.name}; give another --nodata or --dtype")
