@@ -35,17 +35,21 @@ class ColumnTally:
         Whole numbers beyond 2^24 that a float32 can't hold.
     infinite
         Finite numbers that became infinite in float32.
+    heights
+        Points whose z is left out.
     """
 
     absent: int = 0
     inexact: int = 0
     infinite: int = 0
+    heights: int = 0
 
     def add(self, other: ColumnTally) -> None:
         """Count ``other`` in."""
         self.absent += other.absent
         self.inexact += other.inexact
         self.infinite += other.infinite
+        self.heights += other.heights
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Transform = Callable[[NDArray[np.float64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
-__all__ = ["LONLAT", "geojson_of", "point_wkb", "points_of", "transform_between", "wkb_of_geojson"]
+__all__ = ["LONLAT", "Places", "geojson_of", "point_wkb", "points_of", "transform_between", "wkb_of_geojson"]
 
 LONLAT = "EPSG:4326"
 """What ``longitude`` and ``latitude`` are in. **Source**: Earth Engine's client, which makes points of them."""
@@ -26,8 +26,24 @@ _POINT = 1
 _WKB_POINT = np.dtype([("order", "u1"), ("type", "<u4"), ("x", "<f8"), ("y", "<f8")])
 
 
-def points_of(array: Any, *, where: str, first_row: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """x and y of a pyarrow array of WKB points, each ``(n,) float64``; NaN for null and empty geometries.
+class Places(NamedTuple):
+    """Points in two dimensions.
+
+    Attributes
+    ----------
+    x, y
+        ``(n,) float64``; NaN where there is no point.
+    heights
+        How many of the points had a z.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    heights: int = 0
+
+
+def points_of(array: Any, *, where: str, first_row: int) -> Places:
+    """The places of a pyarrow array of WKB points; none for null and empty geometries.
 
     Raises
     ------
@@ -49,17 +65,40 @@ def points_of(array: Any, *, where: str, first_row: int) -> tuple[NDArray[np.flo
     shapes = shapes.copy()
     shapes[shapely.is_empty(shapes)] = None
     x, y = shapely.get_x(shapes), shapely.get_y(shapes)
-    return np.asarray(x, np.float64), np.asarray(y, np.float64)
+    return Places(np.asarray(x, np.float64), np.asarray(y, np.float64), int(np.count_nonzero(shapely.has_z(shapes))))
 
 
 def geojson_of(array: Any, transform: Transform | None, *, where: str, first_row: int) -> Any:
-    """A pyarrow array of WKB as GeoJSON texts, transformed; null stays null."""
+    """A pyarrow array of WKB as GeoJSON texts, transformed; null stays null.
+
+    Heights are kept. A geometry with a coordinate that isn't finite, as one that the transform can't place, has no
+    GeoJSON and is null.
+    """
     import shapely
 
-    shapes = _shapes(array, where=where, first_row=first_row)
+    shapes = _shapes(array, where=where, first_row=first_row).copy()
+    high = _with_finite(shapes, slice(2, 3))
+    shapes[~high] = shapely.force_2d(shapes[~high])
     if transform is not None:
-        shapes = shapely.transform(shapes, lambda xy: np.stack(transform(xy[:, 0], xy[:, 1]), axis=1))
+        moved = transform
+
+        def horizontally(places: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.column_stack([*moved(places[:, 0], places[:, 1]), *places[:, 2:].T])
+
+        shapes[high] = shapely.transform(shapes[high], horizontally, include_z=True)
+        shapes[~high] = shapely.transform(shapes[~high], horizontally)
+    shapes[~_with_finite(shapes, slice(2))] = None
     return load("pyarrow").array(shapely.to_geojson(shapes), load("pyarrow").string())
+
+
+def _with_finite(shapes: NDArray[np.object_], axes: slice) -> NDArray[np.bool_]:
+    """Whether all coordinates of each shape are finite along ``axes`` of x, y and z; z is NaN where there is none."""
+    import shapely
+
+    places, owners = shapely.get_coordinates(shapes, include_z=True, return_index=True)
+    found = np.ones(len(shapes), bool)
+    found[owners[~np.isfinite(places[:, axes]).all(axis=1)]] = False
+    return found
 
 
 def wkb_of_geojson(array: Any, *, where: str, first_row: int) -> Any:

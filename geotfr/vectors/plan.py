@@ -12,13 +12,11 @@ from geotfr.errors import InputError, UsageError
 from geotfr.records.layout import Kind
 from geotfr.vectors.arrow_arrays import as_numpy, present_rows
 from geotfr.vectors.features import ColumnTally, feature_of, number_column, text_column
-from geotfr.vectors.geometry import LONLAT, geojson_of, points_of, transform_between
+from geotfr.vectors.geometry import LONLAT, Places, geojson_of, points_of, transform_between
 from geotfr.vectors.types import ColumnInfo, describe_type, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from geotfr.options.export import FeatureKinds
     from geotfr.options.tables import GeometryMode
@@ -81,36 +79,41 @@ class TablePlan:
             A value that fits no feature, see :func:`geotfr.vectors.features.feature_of`, or a geometry that is no
             point where points are wanted.
         """
-        made = self._made(batch, first_row)
+        made, heights = self._made(batch, first_row)
         columns, tallies = [], []
         for info in self.columns:
             if info.is_made:
                 column = replace(made[info.source], name=info.name)
-                tally = ColumnTally(absent=int((~column.present).sum()))
+                tally = ColumnTally(
+                    absent=int((~column.present).sum()), heights=heights if info.source == LATITUDE else 0
+                )
             else:
                 column, tally = feature_of(batch.column(info.source), info, table=self.table.name, first_row=first_row)
             columns.append(column)
             tallies.append(tally)
         return columns, tallies
 
-    def _made(self, batch: Any, first_row: int) -> dict[str, FeatureColumn]:
-        """The features that are made from geometries, by name."""
+    def _made(self, batch: Any, first_row: int) -> tuple[dict[str, FeatureColumn], int]:
+        """The features that are made from geometries, by name; and how many heights they leave out."""
         if self.geometry == "none":
-            return {}
+            return {}, 0
         if self.geometry == "lonlat":
-            x, y = batch_points(self.table, batch, first_row)
+            x, y, heights = batch_points(self.table, batch, first_row)
             if self.transform is not None:
                 x, y = self.transform(x, y)
             valid = np.isfinite(x) & np.isfinite(y)
-            return {LONGITUDE: number_column(LONGITUDE, x, valid), LATITUDE: number_column(LATITUDE, y, valid)}
+            return {
+                LONGITUDE: number_column(LONGITUDE, x, valid),
+                LATITUDE: number_column(LATITUDE, y, valid),
+            }, heights
         array = batch.column(self.table.geometry)
         if self.geometry == "geojson":
             array = geojson_of(array, self.transform, where=self.table.name, first_row=first_row)
-        return {GEOMETRY: text_column(GEOMETRY, array)}
+        return {GEOMETRY: text_column(GEOMETRY, array)}, 0
 
 
-def batch_points(table: Table, batch: Any, first_row: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """x and y ``(n,) float64`` of a batch of points, in the table's CRS; NaN where there is none."""
+def batch_points(table: Table, batch: Any, first_row: int) -> Places:
+    """The places of a batch of points, in the table's CRS."""
     if table.xy is None:
         return points_of(batch.column(table.geometry), where=table.name, first_row=first_row)
     found = []
@@ -122,7 +125,7 @@ def batch_points(table: Table, batch: Any, first_row: int) -> tuple[NDArray[np.f
         values = np.full(len(array), np.nan)
         values[present_rows(array)] = as_numpy(array.drop_null() if array.null_count else array)
         found.append(values)
-    return found[0], found[1]
+    return Places(found[0], found[1])
 
 
 def plan_table(

@@ -109,7 +109,7 @@ def _geometries(table: Table, batch: Any, first_row: int) -> NDArray[np.object_]
     import shapely
 
     if table.geometry is None:
-        x, y = batch_points(table, batch, first_row)
+        x, y, _ = batch_points(table, batch, first_row)
         points = shapely.points(np.where(np.isnan(x + y), 0, x), np.where(np.isnan(x + y), 0, y))
         points = np.asarray(points, object)
         points[np.isnan(x + y)] = None

@@ -21,11 +21,12 @@ from geotfr.grid.crs import crs_wkt
 from geotfr.vectors.columns import splits_of
 from geotfr.vectors.extra import load
 from geotfr.vectors.geoparquet import ByteSink, Writable, geo_metadata
+from geotfr.vectors.ogr_fields import OgrColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["ByteSink", "TableShape", "is_vector_name", "needs_path", "to_frame", "write_table"]
+__all__ = ["ByteSink", "TableShape", "WrittenTable", "is_vector_name", "needs_path", "to_frame", "write_table"]
 
 _DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON", ".fgb": "FlatGeobuf"}
 _PARQUET = (".parquet", ".geoparquet")
@@ -61,6 +62,22 @@ class TableShape:
     crs: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTable:
+    """A table that is written.
+
+    Attributes
+    ----------
+    columns
+        Its columns, in order.
+    warnings
+        What the format couldn't hold.
+    """
+
+    columns: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
 def is_vector_name(path: str | Path) -> bool:
     """Whether a file of that name can be written as a table.
 
@@ -85,8 +102,8 @@ def needs_path(path: Path) -> bool:
 
 def write_table(
     target: Path | ByteSink, shape: TableShape, batches: Iterable[Any], *, name: Path, on_batch: Callable[[int], None]
-) -> tuple[str, ...]:
-    """Write ``batches`` in the format of the suffix of ``name``; the columns written, in order.
+) -> WrittenTable:
+    """Write ``batches`` in the format of the suffix of ``name``.
 
     Parameters
     ----------
@@ -106,7 +123,7 @@ def write_table(
     """
     suffix = name.suffix.lower()
     _check_types(name, shape)
-    shape, fit = _fitted(name, shape)
+    shape, fit, held = _fitted(name, shape)
     failed: list[GeotfrError] = []
 
     def counted() -> Iterator[Any]:
@@ -126,7 +143,13 @@ def write_table(
             _write_csv(target, shape, counted())
         else:
             _write_parquet(target, shape, counted())
-    return tuple(shape.schema.names)
+    warnings = tuple(
+        f"{column.field.name}: {column.rounded:,} times are rounded to milliseconds, which is what {suffix} holds;"
+        " .parquet and .csv keep them"
+        for column in held
+        if column.rounded
+    )
+    return WrittenTable(columns=tuple(shape.schema.names), warnings=warnings)
 
 
 def to_frame(shape: TableShape, batches: Iterable[Any]) -> Any:
@@ -155,8 +178,12 @@ def _check_types(path: Path, shape: TableShape) -> None:
             )
 
 
-def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any]]:
-    """``shape`` as the format can hold it, and what makes its batches of the table's.
+def _after(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda array: second(first(array))
+
+
+def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any], list[OgrColumn]]:
+    """``shape`` as the format can hold it, what makes its batches of the table's, and columns that GDAL writes.
 
     Parquet has arrays of any form. GeoJSON has flat lists. Elsewhere an array of known length becomes the columns
     ``name_0``, ``name_1``, ...
@@ -164,19 +191,21 @@ def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], 
     pa = load("pyarrow")
     suffix = path.suffix.lower()
     if suffix in _PARQUET:
-        return shape, lambda batch: batch
-    is_ogr = suffix != ".csv"
+        return shape, lambda batch: batch, []
     fields: list[Any] = []
+    columns: list[OgrColumn] = []
     makers: list[tuple[str, Callable[[Any], Any]]] = []
     for field in shape.schema:
         if pa.types.is_nested(field.type) and suffix not in (".geojson", ".json"):
             parts = _elements(path, field)
         elif pa.types.is_nested(field.type):
             parts = [(pa.field(field.name, pa.list_(_innermost(field.type))), _flat)]
-        elif is_ogr and pa.types.is_float16(field.type):
-            parts = [(pa.field(field.name, pa.float32()), lambda array: array.cast(load("pyarrow").float32()))]
         else:
             parts = [(field, lambda array: array)]
+        if suffix in _DRIVERS:
+            held = [OgrColumn(part, where=str(path)) for part, _ in parts]
+            parts = [(column.field, _after(make, column)) for column, (_, make) in zip(held, parts, strict=True)]
+            columns += held
         fields += [part for part, _ in parts]
         makers += [(field.name, make) for _, make in parts]
     schema = pa.schema(fields)
@@ -187,7 +216,7 @@ def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], 
     def fit(batch: Any) -> Any:
         return pa.RecordBatch.from_arrays([make(batch.column(name)) for name, make in makers], schema=schema)
 
-    return replace(shape, schema=schema), fit
+    return replace(shape, schema=schema), fit, columns
 
 
 def _elements(path: Path, field: Any) -> list[tuple[Any, Callable[[Any], Any]]]:

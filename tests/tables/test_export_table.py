@@ -302,3 +302,40 @@ def test_columns_named_as_the_coordinates_of_other_columns_are_not_lost(tmp_path
     (tmp_path / "t.csv").write_text("longitude,x,y\n1,2,3\n")
     with pytest.raises(geotfr.errors.UsageError, match="'longitude' is made from the geometry and is a column too"):
         geotfr.export_table(tmp_path / "t.csv", tmp_path / "out", x="x", y="y", geometry="lonlat")
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32633"])
+def test_heights_are_kept_as_geojson_and_told_as_lonlat(crs: str, tmp_path: Path) -> None:
+    line = shapely.LineString([(500000, 4600000, 1), (500010, 4600000, 2)])
+    source = geopandas.GeoDataFrame(
+        {"id": [1, 2]}, geometry=[shapely.Point(500000, 4600000, 7), shapely.Point(500000, 4600000)], crs="EPSG:32633"
+    )
+    lines = geopandas.GeoDataFrame({"id": [1]}, geometry=[line], crs="EPSG:32633").to_crs(crs)
+    result = geotfr.export_table(source.to_crs(crs), tmp_path / "points")
+    assert result.warnings == (
+        "1 points have a z, which longitude and latitude leave out; --geometry wkb or geojson keeps it",
+    )
+    geotfr.export_table(source.to_crs(crs), tmp_path / "points_json", geometry="geojson")
+    geotfr.export_table(lines, tmp_path / "lines", geometry="geojson")
+    texts = [json.loads(payload_of(tmp_path / f"{name}.tfrecord.gz")) for name in ("points_json", "lines")]
+    assert [len(place) for place in (texts[0]["coordinates"], *texts[1]["coordinates"])] == [3, 3, 3]
+    assert [place[2] for place in (texts[0]["coordinates"], *texts[1]["coordinates"])] == [7, 1, 2]
+
+
+def payload_of(path: Path) -> bytes:
+    """The text of the feature geometry of the first record."""
+    features = geotfr.parse_single_example(
+        next(iter(geotfr.read_records(path))), {"geometry": geotfr.FixedLenFeature([], bytes)}
+    )
+    found = features["geometry"]
+    return bytes(found if isinstance(found, bytes) else found.item())
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:32633"])
+def test_a_geometry_without_a_place_has_no_geojson(crs: str, tmp_path: Path) -> None:
+    away = shapely.Point(np.inf, 3) if crs == "EPSG:4326" else shapely.Point(1e9, 1e9)
+    source = geopandas.GeoDataFrame({"id": [1, 2]}, geometry=[shapely.Point(1, 2), away], crs=crs)
+    result = geotfr.export_table(source, tmp_path / "t", geometry="geojson")
+    assert result.warnings == ("geometry: 1 of 2 rows have no geometry, so no feature of that name",)
+    back = geotfr.ingest_table(tmp_path / "t.tfrecord.gz").frame
+    assert back.geometry.isna().tolist() == [False, True]

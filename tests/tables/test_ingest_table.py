@@ -299,3 +299,38 @@ def test_export_of_what_was_ingested_gives_the_same_file(tmp_path: Path) -> None
         geotfr.ingest_table(path, tmp_path / f"t.{suffix}")
         result = geotfr.export_table(tmp_path / f"t.{suffix}", tmp_path / f"out-{suffix}")
         assert payloads(result.records) == [payload(row) for row in rows]
+
+
+def back(suffix: str, column: Any, tmp_path: Path) -> tuple[Any, geotfr.IngestTableResult]:
+    """A column that went to records and to a vector file, as GDAL reads it."""
+    pyogrio = pytest.importorskip("pyogrio")
+    pq.write_table(pa.table({"x": column}), tmp_path / "in.parquet")
+    geotfr.export_table(tmp_path / "in.parquet", tmp_path / "t", feature_kinds="native")
+    result = geotfr.ingest_table(tmp_path / "t.tfrecord.gz", tmp_path / f"out.{suffix}")
+    return pyogrio.read_arrow(tmp_path / f"out.{suffix}")[1]["x"], result
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "fgb", "geojson"])
+def test_unsigned_numbers_stay_whole_in_vector_files(suffix: str, tmp_path: Path) -> None:
+    found, _ = back(suffix, pa.array([1, 2**53 + 1, 2**62 + 1], pa.uint64()), tmp_path)
+    assert found.to_pylist() == [1, 2**53 + 1, 2**62 + 1]
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "fgb", "geojson"])
+def test_moments_in_a_named_zone_are_the_same_moments_in_vector_files(suffix: str, tmp_path: Path) -> None:
+    noon = datetime.datetime(2024, 7, 1, 12, tzinfo=datetime.UTC)
+    found, result = back(suffix, pa.array([noon, None], pa.timestamp("us", "Europe/Berlin")), tmp_path)
+    # FlatGeobuf tells the zone with each value only, which GDAL's Arrow interface passes by.
+    moments = geopandas.read_file(tmp_path / f"out.{suffix}")["x"]
+    assert str(moments.dtype.tz) == "UTC"
+    assert moments[0] == noon
+    assert found.null_count == 1
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "fgb", "geojson"])
+def test_times_finer_than_a_vector_file_holds_are_told(suffix: str, tmp_path: Path) -> None:
+    _, result = back(suffix, pa.array([0, 1_000, 1_001, None], pa.timestamp("us")), tmp_path)
+    assert result.warnings == (
+        f"x: 1 times are rounded to milliseconds, which is what .{suffix} holds; .parquet and .csv keep them",
+    )

@@ -188,3 +188,16 @@ def test_the_command_samples_a_csv_to_a_geopackage(scene: Path, tmp_path: Path) 
     back = geopandas.read_file(tmp_path / "out.gpkg")
     assert (list(back["id"]), list(back["red"]), list(back["nir"])) == ([7, 8], [0, 6299], [6300, 12599])
     assert (back.geometry[0].x, back.geometry[1].y, back.crs.to_epsg()) == (500_005, 5, 32633)
+
+
+def test_a_number_beyond_int64_is_no_float_of_a_vector_file(tmp_path: Path) -> None:
+    path = tmp_path / "wide.tif"
+    profile = {"driver": "GTiff", "width": 2, "height": 2, "count": 1, "dtype": "uint64", "crs": "EPSG:32633"}
+    with rasterio.open(path, "w", **profile, transform=rasterio.Affine(10, 0, 0, 0, -10, 20)) as target:
+        target.write(np.full((1, 2, 2), 2**63 + 5, np.uint64))
+    points = geopandas.GeoDataFrame({"id": [1]}, geometry=[shapely.Point(5, 5)], crs="EPSG:32633")
+    with pytest.raises(geotfr.UsageError, match=r"column 'b1' holds whole numbers beyond 2\^63 - 1"):
+        geotfr.sample_points(path, points, tmp_path / "out.gpkg")
+    assert not (tmp_path / "out.gpkg").exists()
+    geotfr.sample_points(path, points, tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["b1"].to_pylist() == [2**63 + 5]

@@ -248,6 +248,11 @@ def _warnings(plan: TablePlan, tallies: Sequence[ColumnTally], rows: int, compre
             )
         if tally.infinite:
             found.append(f"{column.name}: {tally.infinite:,} numbers beyond float32 became infinite")
+        if tally.heights:
+            found.append(
+                f"{tally.heights:,} points have a z, which longitude and latitude leave out; --geometry wkb"
+                " or geojson keeps it"
+            )
     if compressor == "ee" and not ee_bytes_promised():
         found.append("this Python is built with zlib-ng: the bytes aren't Earth Engine's, the records are")
     return found

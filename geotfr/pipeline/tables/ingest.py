@@ -18,7 +18,7 @@ from geotfr.stores.path import any_path
 from geotfr.vectors.join import joined_by_key, joined_by_order
 from geotfr.vectors.manifest import find_table_manifest
 from geotfr.vectors.records import GeometryRequest, record_table
-from geotfr.vectors.sink import TableShape, needs_path, to_frame, write_table
+from geotfr.vectors.sink import TableShape, WrittenTable, needs_path, to_frame, write_table
 from geotfr.vectors.source import TableRequest, open_table
 
 if TYPE_CHECKING:
@@ -190,11 +190,13 @@ def ingest_table(
             tell(found, 0)
 
         frame = None
+        rounded: tuple[str, ...] = ()
         if target is None:
             frame, columns = to_frame(shape, batches), tuple(shape.schema.names)
             count(len(frame))
         else:
-            columns = write_vector_file(target, shape, batches, overwrite=overwrite, on_batch=count)
+            written = write_vector_file(target, shape, batches, overwrite=overwrite, on_batch=count)
+            columns, rounded = written.columns, written.warnings
     lost = [f"{report.faults[0]} ({report.fault_count} faults)"] if report.fault_count else []
     empty = [f"{paths[0]}: no records; the table has no rows"] if not rows else []
     return IngestTableResult(
@@ -206,14 +208,14 @@ def ingest_table(
         size_bytes=0 if target is None else target.stat().st_size,
         seconds=time.perf_counter() - started,
         notes=(*report.notes, *notes),
-        warnings=(*report.warnings, *lost, *empty),
+        warnings=(*report.warnings, *lost, *empty, *rounded),
     )
 
 
 def write_vector_file(
     path: Path, shape: TableShape, batches: Iterable[Any], *, overwrite: bool, on_batch: Callable[[int], None]
-) -> tuple[str, ...]:
-    """Write ``batches`` to ``path``, which is there whole or not at all; the columns written.
+) -> WrittenTable:
+    """Write ``batches`` to ``path``, which is there whole or not at all.
 
     Raises
     ------

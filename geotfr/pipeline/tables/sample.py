@@ -26,7 +26,7 @@ from geotfr.stores.path import any_path
 from geotfr.vectors.geometry import transform_between
 from geotfr.vectors.plan import plan_table
 from geotfr.vectors.points import read_points
-from geotfr.vectors.sink import TableShape, is_vector_name
+from geotfr.vectors.sink import TableShape, WrittenTable, is_vector_name
 from geotfr.vectors.source import TableRequest, open_table
 
 if TYPE_CHECKING:
@@ -236,7 +236,9 @@ def sample_points(
     target = any_path(output)
     manifest = None
     if is_vector_name(target):
-        features = _write_vector(target, table, keeps_geometry=options.geometry != "none", overwrite=options.overwrite)
+        written = _write_vector(target, table, keeps_geometry=options.geometry != "none", overwrite=options.overwrite)
+        features = written.columns
+        warnings += written.warnings
     else:
         plan = plan_table(
             table, selectors=None, geometry=options.geometry or "none", feature_kinds=options.feature_kinds
@@ -277,7 +279,7 @@ def _losses(outside: int, on_mask: int, masked: Masked) -> Iterator[str]:
         yield f"{on_mask:,} points on masked pixels {what}"
 
 
-def _write_vector(path: Path, table: Table, *, keeps_geometry: bool, overwrite: bool) -> tuple[str, ...]:
+def _write_vector(path: Path, table: Table, *, keeps_geometry: bool, overwrite: bool) -> WrittenTable:
     geometry = table.geometry if keeps_geometry else None
     columns = [*table.columns, *([geometry] if geometry is not None else [])]
     shape = TableShape(
