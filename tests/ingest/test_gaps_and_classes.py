@@ -168,10 +168,43 @@ def test_replacing_a_raster_removes_what_described_the_old_one(tmp_path: Path) -
     assert not (tmp_path / "o.tif.aux.xml").exists()
 
 
-def test_a_prediction_that_equals_nodata_is_told_where_pixels_are_masked(tmp_path: Path) -> None:
+def test_predictions_that_equal_nodata_are_counted_where_pixels_are_masked(tmp_path: Path) -> None:
+    valid = np.ones((2, 6), bool)
+    valid[0, 0] = False
+    write_raster(tmp_path / "scene.tif", valid.astype("uint8"), nodata=0)
+    # One in the patch with a masked pixel, two in a patch without; the masked pixel's own doesn't count.
+    mixer, shards = write_set(tmp_path, np.array([[[7, 7, 7, 7, 1, 2], [1, 2, 3, 4, 5, 6]]], "float32"), patch=(2, 2))
+    options = {"nodata": 7, "dtype": "uint8"}
+    result = geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", mask_from=tmp_path / "scene.tif", **options)
+    assert [warning.split()[0] for warning in result.warnings if "nodata" in warning] == ["3"]
+    # Without a mask, nodata is what predictions that have it mean.
+    assert geotfr.ingest_predictions(mixer, shards, tmp_path / "p.tif", **options).warnings == ()
+
+
+def test_predictions_that_equal_nodata_are_counted_where_patches_are_missing(tmp_path: Path) -> None:
+    data = numbered(1, 2, 6, "uint8")
+    data[:, :, :2] = 0
+    source = write_raster(tmp_path / "scene.tif", data, nodata=0)
+    made = geotfr.export_image(source, tmp_path / "set", patch_dimensions=2, masked_threshold=0.5)
+    result = geotfr.ingest_predictions(made.manifest, made.shards, tmp_path / "o.tif", nodata=9, overwrite=True)
+    assert masks(tmp_path / "o.tif").tolist() == [[False, False, True, True, True, True], [False] * 3 + [True] * 3]
+    assert [warning.split()[0] for warning in result.warnings if "nodata" in warning] == ["1"]
+
+
+@pytest.mark.parametrize("nodata", [0.1, -3.4e38, -3.4028234663852886e38, "nan", "-inf", -9999])
+@pytest.mark.parametrize("output_format", ["gtiff", "cog"])
+def test_case_26_nodata_of_an_output_is_the_bands_own_value(
+    nodata: float | str, output_format: str, tmp_path: Path
+) -> None:
     write_raster(tmp_path / "scene.tif", np.where(VALID, 1, 0).astype("uint8"), nodata=0)
     mixer, shards = write_set(tmp_path, numbered(1, 2, 4), patch=(2, 2))
-    result = geotfr.ingest_predictions(
-        mixer, shards, tmp_path / "o.tif", mask_from=tmp_path / "scene.tif", nodata=1, dtype="uint8"
+    out = tmp_path / "o.tif"
+    outcome = run(
+        *("ingest-predictions", mixer, *shards, "--output", out, "--mask-from", tmp_path / "scene.tif"),
+        *(f"--nodata={nodata}", "--format", output_format),
     )
-    assert any("nodata" in warning for warning in result.warnings)
+    assert outcome.code == 0, outcome.told
+    np.testing.assert_array_equal(masks(out), VALID)
+    pixels, profile, _ = read_raster(out)
+    assert str(profile["nodata"]) == str(float(np.float32(nodata)))
+    assert (pixels[0][~VALID].astype(str) == str(np.float32(nodata))).all()

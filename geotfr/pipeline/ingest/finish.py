@@ -107,6 +107,8 @@ class Finish:
         Where the source is masked, or None.
     has_mask_plane
         Whether the last plane that is written tells, 1 or 0, which pixels are valid.
+    leaves_gaps
+        Whether pixels somewhere have no prediction, so that one that is nodata is mistaken for them.
     classes
         The class values that may occur; None: any.
 
@@ -124,6 +126,7 @@ class Finish:
         nodata: float | None,
         mask: SourceMask | None,
         has_mask_plane: bool,
+        leaves_gaps: bool,
         classes: frozenset[int] | None,
     ) -> None:
         self._options = options
@@ -131,6 +134,7 @@ class Finish:
         self._nodata = nodata
         self._mask = mask
         self._has_mask_plane = has_mask_plane
+        self._leaves_gaps = leaves_gaps
         self._classes = None if classes is None else sorted(classes)
         self.met = FinishCounts()
 
@@ -193,9 +197,10 @@ class Finish:
         self._convert(block, place, where)
         if self._classes is not None and self._dtype.kind != "f":
             self._check_classes(place, valid, self._classes, where)
+        if self._nodata is not None and (self._leaves_gaps or valid is not None):
+            equal = place == self._nodata
+            self.met.equal_nodata += int(np.count_nonzero(equal if valid is None else valid & equal))
         if valid is not None:
-            if self._nodata is not None:
-                self.met.equal_nodata += int(np.count_nonzero(valid & (place == self._nodata)))
             place[~valid] = np.nan if self._nodata is None and not is_whole else self.fill
         return valid
 

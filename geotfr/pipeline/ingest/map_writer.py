@@ -92,13 +92,14 @@ class MapWriter:
         classes = read_classes(options.classes) if options.classes else ()
         self._class_values = frozenset(each.value for each in classes) if classes else None
         self._mask = mask
+        self._leaves_gaps = mask is not None or leaves_gaps
         self.report = ReadReport()
         self._space_warning = ""
         pixel = pixel or choose_pixel_type(
             self._cores.dtype,
             len(self._cores.bands),
             options,
-            leaves_gaps=mask is not None or leaves_gaps,
+            leaves_gaps=self._leaves_gaps,
             scan=self._scan if can_scan else self._unknown,
         )
         self._finish = self._finishing(pixel)
@@ -231,6 +232,7 @@ class MapWriter:
             nodata=pixel.nodata,
             mask=self._mask,
             has_mask_plane=pixel.has_mask,
+            leaves_gaps=self._leaves_gaps,
             classes=self._class_values,
         )
 

@@ -71,7 +71,9 @@ def choose_pixel_type(
         dtype = np.dtype(options.dtype)
     if options.nodata is not None or not leaves_gaps:
         check_nodata(options.nodata, dtype)
-        return PixelType(dtype=dtype, nodata=options.nodata)
+        # A tag tells the value that pixels have: float32's 0.1 is another float64 than 0.1.
+        own = options.nodata if options.nodata is None or dtype.kind != "f" else float(dtype.type(options.nodata))
+        return PixelType(dtype=dtype, nodata=own)
     if dtype.kind == "f":
         return PixelType(dtype=dtype, nodata=np.nan, note="pixels without prediction are NaN")
     # Scaled values keep off the end of the range that nodata takes.
