@@ -82,6 +82,7 @@ def reading_of(
     *,
     depth: int | None = None,
     channels: str | None = None,
+    kernel_is_asked: bool = True,
     scale: Fraction = _SAME_PIXELS,
 ) -> Reading:
     """How ``length`` values are laid out around a patch of ``patch_yx``.
@@ -95,6 +96,9 @@ def reading_of(
         Channels that the feature is known to have; (channel, row, col) unless ``channels`` says otherwise.
     channels
         ``first`` or ``last``: the feature may have several channels, in this order.
+    kernel_is_asked
+        Whether the user said that the values carry the kernel. One that is only known of the export doesn't decide
+        between margins and ``channels``, which the user said.
     scale
         Sides of the predictions' patch for each of the exported one: kernels are told in exported pixels.
 
@@ -112,7 +116,8 @@ def reading_of(
     shapes = [plain]
     if kernel_yx is not None:
         shapes.append(_padded(patch_yx, (kernel_yx[0] // 2, kernel_yx[1] // 2)))
-    for shape in shapes:
+    is_open = channels is not None and depth is None and not kernel_is_asked and length % _pixels(plain) == 0
+    for shape in shapes[:1] if is_open else shapes:
         for count in (1, depth or 1):
             if length == count * _pixels(shape):
                 return Reading(
@@ -168,7 +173,7 @@ def _explain(
     for reading in found:
         height, width = reading.block_yx
         if reading.channels == 1:
-            readings.append(f"a block of {width} x {height} (--kernel-size {2 * reading.margin_yx[1] / scale})")
+            readings.append(f"a block of {width} x {height} (--kernel-size {_kernel_text(reading, scale)})")
         else:
             # Where several channels are allowed already, no kernel tells them from a margin; one that is known stays.
             names = f"--class-names with {reading.channels}"
@@ -179,6 +184,12 @@ def _explain(
     if length == 1 or (not readings and length < _pixels(shapes[0])):
         readings.append(f"{length} value{'s' if length > 1 else ''} for the whole patch (--per-patch pixel or fill)")
     return f"{length} values; expected {expected}; it could be {' or '.join(readings) or 'no other known shape'}"
+
+
+def _kernel_text(reading: Reading, scale: Fraction) -> str:
+    """The kernel of the margins as the option takes it, in pixels of the exported patch."""
+    high, wide = (max(2 * margin / scale, Fraction(1)) for margin in reading.margin_yx)
+    return f"{wide}" if high == wide else f"{wide},{high}"
 
 
 def _other_resolutions(length: int, patch_yx: tuple[int, int]) -> list[str]:

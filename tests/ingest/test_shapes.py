@@ -178,3 +178,24 @@ def test_channels_that_could_be_a_margin_are_decided_by_the_kernel(tmp_path: Pat
     assert_refused(run(*call), 2, "6 x 6 (--kernel-size 4)", "9 channels of 2 x 2 (--kernel-size 1")
     assert run(*call, "--kernel-size", "1").code == 0
     assert len(read_raster(tmp_path / "o.tif")[2]) == 9
+
+
+def test_a_kernel_of_the_export_doesnt_make_margins_of_channels(tmp_path: Path) -> None:
+    # 4 classes of patches that were trimmed have the values of a patch whose kernel is as wide as itself.
+    pixels = np.zeros((4, 8), np.uint8)
+    geotfr.export_image(
+        (pixels, (10, 0, 0, 0, -10, 0), "EPSG:32633"), tmp_path / "in", patch_dimensions=(4, 2), kernel_size=(4, 2)
+    )
+    blocks = values(4, 4, 2, 4)
+    geotfr.write_examples(tmp_path / "out.tfrecord", [{"a": block.ravel()} for block in blocks])
+    call = ("ingest-predictions", tmp_path / "in.json", tmp_path / "out.tfrecord", "--output", tmp_path / "o.tif")
+    call = (*call, "--channels", "first", "--quiet")
+    words = (
+        "a block of 8 x 4 (--kernel-size 4,2)",
+        "4 channels of 4 x 2 (--kernel-size 1, or --class-names with 4)",
+    )
+    assert_refused(run(*call), 2, *words)
+    assert run(*call, "--kernel-size", "1").code == 0
+    np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0][:, :2, :4], blocks[0])
+    assert run(*call, "--kernel-size", "4,2", "--overwrite").code == 0
+    assert read_raster(tmp_path / "o.tif")[0].shape == (1, 4, 8)

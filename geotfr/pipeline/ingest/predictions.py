@@ -615,6 +615,7 @@ class Predictions:
                 kernel,
                 depth=self._depth(feature),
                 channels=self._options.channels,
+                kernel_is_asked=self._options.kernel_yx is not None,
                 scale=Fraction(self._options.finer, self._options.coarser),
             )
         except UnreadableLengthError as error:
