@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,12 @@ __all__ = [
     "grid_words",
     "outside",
 ]
+
+_NOT_UTF8 = "\N{REPLACEMENT CHARACTER}"
+"""What bytes decode to that are not UTF-8."""
+
+_NOT_XML = re.compile(r"[^\t\n\r -\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+"""What GDAL writes and no XML may hold."""
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 """The transform that rasterio gives for a raster without one."""
@@ -170,8 +177,10 @@ def describe_bands(
     try:
         descriptions = dataset.descriptions
     except UnicodeDecodeError:
-        warnings.append(f"{path}: band descriptions that are not UTF-8; they are skipped")
-        descriptions = (None,) * dataset.count
+        found = [band.findtext("Description") or "" for band in _told_bands(dataset)]
+        descriptions = tuple(None if _NOT_UTF8 in text else text for text in found)
+        bad = [str(index) for index, text in enumerate(found, start=1) if _NOT_UTF8 in text]
+        warnings.append(f"{path}: descriptions that are not UTF-8 are skipped: of band {', '.join(bad)}")
     bands = []
     tags = _nodata_tags(dataset)
     for index in dataset.indexes:
@@ -268,8 +277,13 @@ def _nodata_tags(dataset: DatasetReader) -> Sequence[float | str | None]:
     """Each band's nodata tag; of 64-bit integers its digits, which rasterio's float64 would round or leave out."""
     if not any(dtype in ("int64", "uint64") for dtype in dataset.dtypes):
         return list(dataset.nodatavals)
+    return [band.findtext("NoDataValue") for band in _told_bands(dataset)]
+
+
+def _told_bands(dataset: DatasetReader) -> list[ElementTree.Element]:
+    """Each band in GDAL's own words."""
     with MemoryFile(ext=".vrt") as memory:
         # A VRT is GDAL's own description in text; nothing of it is opened.
         rasterio.shutil.copy(dataset, memory.name, driver="VRT")
-        described = ElementTree.fromstring(bytes(memory.getbuffer()))
-    return [band.findtext("NoDataValue") for band in described.findall("VRTRasterBand")]
+        text = bytes(memory.getbuffer()).decode(errors="replace")
+    return ElementTree.fromstring(_NOT_XML.sub(_NOT_UTF8, text)).findall("VRTRasterBand")

@@ -344,8 +344,35 @@ def test_case_37_descriptions_that_are_not_utf8_are_skipped_with_a_warning(tmp_p
     assert [band.name for band in open_sources([str(path)]).bands] == ["ABCDEFGH", "größe"]
     path.write_bytes(path.read_bytes().replace(b"ABCDEFGH", b"ABC\xe9\xe8FGH"))
     source = open_sources([str(path)])
-    assert [band.name for band in source.bands] == ["b1", "b2"]
-    assert source.warnings == (f"{path}: band descriptions that are not UTF-8; they are skipped",)
+    assert [band.name for band in source.bands] == ["b1", "größe"]
+    assert source.warnings == (f"{path}: descriptions that are not UTF-8 are skipped: of band 1",)
+
+
+def test_case_37_every_tag_that_is_not_utf8_is_skipped_and_no_other(tmp_path: Path) -> None:
+    names = ("ABCD", "B<&>", "赤", "", "EFGH", "B<&>")
+    data = np.arange(24, dtype=np.int64).reshape(6, 2, 2)
+    path = write_raster(tmp_path / "x.tif", data, descriptions=names, nodata=3)
+    with rasterio.open(path, "r+") as dataset:
+        dataset.update_tags(NOTE="NOTE-OF-FILE")
+        dataset.update_tags(2, NOTE="NOTE-OF-BAND")
+    raw = path.read_bytes()
+    for text in (b"ABCD", b"EFGH", b"NOTE-OF-FILE", b"NOTE-OF-BAND"):
+        assert text in raw
+        raw = raw.replace(text, b"\xe9" * len(text))
+    path.write_bytes(raw)
+    source = open_sources([str(path)])
+    assert [band.name for band in source.bands] == ["b1", "B<&>", "赤", "b4", "b5", "B<&>_1"]
+    assert source.warnings == (f"{path}: descriptions that are not UTF-8 are skipped: of band 1, 5",)
+    pixels, valid = read(source)
+    assert np.array_equal(pixels, data)
+    assert valid.tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+@pytest.mark.parametrize("name", ["\ufffe", "a\uffffb", "a]]>b", "&lt;", "x\ty", "\U0001f30d"])
+def test_names_that_no_xml_may_hold_are_kept(name: str, dtype: str, tmp_path: Path) -> None:
+    path = write_raster(tmp_path / "x.tif", np.ones((1, 2, 2), dtype), descriptions=(name,))
+    assert [band.name for band in open_sources([str(path)]).bands] == [name]
 
 
 def test_a_pickled_source_and_a_reopened_one_read_the_same(tmp_path: Path) -> None:
