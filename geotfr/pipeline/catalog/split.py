@@ -20,6 +20,7 @@ from geotfr.pipeline.catalog.leakage import Leakage, PlacedPatches, find_leaks, 
 from geotfr.pipeline.catalog.split_shards import write_split_shards
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 from geotfr.stores.path import any_path
 from geotfr.vectors.arrow_arrays import texts_by_number
 from geotfr.vectors.patch_table import PatchTable, read_patch_table, rewrite_patch_table
@@ -438,6 +439,8 @@ def _check_target(table: PatchTable, target: Path, *, overwrite: bool) -> None:
     """Refuse to lose a split that is there, or another file."""
     is_own = target.resolve() == table.path.resolve()
     check_output(target, overwrite=overwrite or is_own)
+    if not is_own:
+        check_not_input(target, (table.path.with_name(name) for part in table.sets for name, _, _ in part.shards))
     if is_own and not overwrite and "split" in table.names and table.codes("split")[1]:
         raise OutputExistsError(f"{target}: has a split already; --overwrite (overwrite=True) replaces it")
 

@@ -22,6 +22,7 @@ from geotfr.mixer import is_manifest, is_mixer, read_manifest
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +119,7 @@ def write_stac_item(
         raise MissingInputError(f"{path}: no such file; name a manifest or a GeoTIFF")
     target = stac_path(path) if output is None else Path(output)
     check_output(target, overwrite=overwrite)
+    check_not_input(target, (path,))
     warnings = []
     if date is None:
         warnings.append(

@@ -18,6 +18,7 @@ from geotfr.pipeline.catalog.chosen import chosen_patches
 from geotfr.pipeline.catalog.collect import MOST_CLASSES
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 from geotfr.stores.path import any_path
 
 if TYPE_CHECKING:
@@ -149,7 +150,10 @@ def compute_statistics(
     if target is not None:
         check_output(target, overwrite=overwrite)
     names = [name.strip() for name in (class_bands.split(",") if isinstance(class_bands, str) else class_bands)]
-    chosen, _ = chosen_patches(source, split=split, where=where)
+    chosen, table = chosen_patches(source, split=split, where=where)
+    if target is not None:
+        shards = (path for part in chosen for path in part.reader.shards)
+        check_not_input(target, (None if table is None else table.path, *shards))
     found = _Found([name for name in names if name], percentiles, bins)
     for part in chosen:
         found.first_pass(part)

@@ -23,6 +23,7 @@ from geotfr.records.digests import DIGEST_BYTES
 from geotfr.records.places import record_places
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 from geotfr.stores.path import any_path
 from geotfr.vectors.patch_table import PatchSet, TablePart, write_patch_table
 from geotfr.vectors.user_columns import UserColumns
@@ -141,6 +142,8 @@ def make_patch_table(
     reader = SetReader(source, kernel_size=kernel_size)
     target = any_path(output) if output is not None else _beside(source, reader)
     check_output(target, overwrite=overwrite)
+    given = [rasters] if isinstance(rasters, str | os.PathLike) else rasters or ()
+    check_not_input(target, (*reader.shards, *given, join))
     user = None if join is None else UserColumns.read(Path(join))
     part, warnings = _part(reader, request, rasters=rasters, masked_value=masked_value, first_patch=first_patch)
     added = {} if user is None else user.for_rows([part])

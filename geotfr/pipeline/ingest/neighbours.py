@@ -21,8 +21,9 @@ from geotfr.pipeline.ingest.classes import read_classes
 from geotfr.pipeline.ingest.pixel_type import PixelType
 from geotfr.pipeline.ingest.raster_output import BandStatistics, RasterOutput, Samples, folder_beside, window_moments
 from geotfr.pipeline.ingest.result import IngestResult
-from geotfr.pipeline.ingest.run import ingest_set, ingest_workers
+from geotfr.pipeline.ingest.run import files_read, ingest_set, ingest_workers
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 from geotfr.storage.lock import OutputLock
 from geotfr.storage.outputs import local_output
 from geotfr.stores.path import any_path
@@ -68,6 +69,7 @@ def ingest_mosaic(
     target = any_path(output)
     check_output(target, overwrite=overwrite)
     found = find_each(folder, shard_order=checked.shard_order)
+    check_not_input(target, (path for each in found.values() for path in files_read(each, checked)))
     # The parts are read once more: what makes the final file is left for it.
     plain = replace(checked, format="gtiff", compress="zstd", pyramiding=(), statistics=False, creation_options=())
     with local_output(target, overwrite=overwrite) as path:

@@ -16,13 +16,14 @@ from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.ingest.predictions import Predictions
 from geotfr.pipeline.ingest.result import IngestResult
-from geotfr.pipeline.ingest.source_mask import open_source_mask
+from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, open_source_mask
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 from geotfr.storage.outputs import local_output
 from geotfr.stores.path import any_path, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from concurrent.futures import Executor
 
     from geotfr.mixer.sets import PredictionSet
@@ -250,8 +251,9 @@ def ingest_set(
     started = time.perf_counter()
     for path in filter(None, (target, preview)):
         check_output(path, overwrite=overwrite)
-        if any(path.resolve() == other.resolve() for other in (*found.shards, found.mixer_path)):
-            raise UsageError(f"{path}: the output is one of the inputs; give another path")
+        check_not_input(path, files_read(found, options))
+    if preview is not None and preview.resolve() == target.resolve():
+        raise UsageError(f"{preview}: the preview is the output itself; give another path")
     if spread is not None and spread.scheduler is not None and not is_local(target):
         raise UsageError(
             f"scheduler: {target} is made in a folder of this machine first, where workers elsewhere don't see it; give"
@@ -282,6 +284,17 @@ def ingest_set(
         notes=tuple(run.notes()),
         warnings=tuple(run.warnings()),
     )
+
+
+def files_read(found: PredictionSet, options: IngestOptions) -> Iterator[str | Path]:
+    """The files that an ingest of a set reads."""
+    yield from (found.mixer_path, *found.shards)
+    if options.mask_from == FROM_MANIFEST and found.manifest is not None:
+        yield from (found.mixer_path.parent / source.name for source in found.manifest.sources)
+    elif options.mask_from is not None:
+        yield options.mask_from
+    if options.classes is not None:
+        yield options.classes
 
 
 def plan_set(

@@ -10,6 +10,7 @@ from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, SourceMask, open_s
 from geotfr.pipeline.predict.raster_inputs import RasterInputs
 from geotfr.pipeline.predict.result import Written
 from geotfr.storage.atomic import check_output
+from geotfr.storage.inputs import check_not_input
 from geotfr.storage.outputs import local_output
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ class RasterDestination:
     def check(self, inputs: RasterInputs | RecordInputs, grid: OutputGrid) -> None:
         """Refuse to write over what is read; open the mask that is put back."""
         for path in filter(None, (self._target, self._preview)):
-            if any(path.resolve() == other.resolve() for other in inputs.files):
-                raise UsageError(f"{path}: the output is one of the inputs; give another path")
+            check_not_input(path, (*inputs.files, self._options.mask_from, self._options.classes))
+        if self._preview is not None and self._preview.resolve() == self._target.resolve():
+            raise UsageError(f"{self._preview}: the preview is the output itself; give another path")
         if self._options.mask_from is not None:
             self._mask = self._opened(self._options.mask_from, inputs, grid)
 

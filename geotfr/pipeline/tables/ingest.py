@@ -14,6 +14,7 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.faults import ReadReport
 from geotfr.storage.atomic import atomic_output, atomic_path
+from geotfr.storage.inputs import check_not_input
 from geotfr.stores.path import any_path
 from geotfr.vectors.join import joined_by_key, joined_by_order
 from geotfr.vectors.manifest import find_table_manifest
@@ -161,6 +162,8 @@ def ingest_table(
     started = time.perf_counter()
     paths = _paths(records)
     target = None if output is None else any_path(output)
+    if target is not None:
+        check_not_input(target, (*paths, join))
     if key is not None and join is None:
         raise UsageError("--key: names a column of the table to join; give it with --join")
     report = ReadReport()
