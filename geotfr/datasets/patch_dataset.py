@@ -81,6 +81,9 @@ class PatchDataset(Items):
         ``"masked_share < 0.1 and share_3 > 0"``. The table is ``source``, or lies beside it.
     columns
         Columns of the patch table that go with each item, under their own names.
+    check_digests
+        Compare the SHA-256 of each record that is read with the patch table's; without it, where there is a table,
+        that of one record of each shard.
 
     Attributes
     ----------
@@ -101,7 +104,7 @@ class PatchDataset(Items):
         Files that aren't there or can't be used.
     DamagedError
         Another number of records than mixer and manifest tell; on access also a file that changed since the data set
-        was made, or a record that is damaged or unlike the first.
+        was made, a record that is damaged or unlike the first, or one that isn't the patch table's.
 
     Examples
     --------
@@ -136,9 +139,10 @@ class PatchDataset(Items):
         split: str | None = None,
         where: str | None = None,
         columns: str | Sequence[str] = (),
+        check_digests: bool = False,
     ) -> None:
         wanted = names_of(columns) or ()
-        table = table_for(source, split=split, where=where, columns=wanted)
+        table = table_for(source, split=split, where=where, columns=wanted, check_digests=check_digests)
         found = find_set(source, shard_order=shard_order) if table is None else set_of_table(table)
         _refuse_pixel_records(found)
         self.mixer, self.manifest = found.mixer, found.manifest
@@ -152,7 +156,10 @@ class PatchDataset(Items):
             self.records = np.arange(run.start, run.stop, dtype=np.int64)
             self._columns: dict[str, NDArray[Any]] = {}
         else:
-            rows = TableRows.of(table, self._reader.starts, split=split, where=where, columns=wanted)
+            rows = TableRows.of(
+                table, self._reader.starts, split=split, where=where, columns=wanted, check_digests=check_digests
+            )
+            self._reader.digests = rows.digests
             self.records, self._kept, self._columns = rows.records, rows.numbers, rows.columns
             self._patch_yx, kernel_yx = table.sets[0].patch_yx, table.sets[0].kernel_yx
         self.features = feature_shapes(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.datasets.digests import KnownDigests
     from geotfr.datasets.features import FeatureShape
     from geotfr.records.batches import FeatureBatch
 
@@ -78,6 +79,8 @@ class ShardReader:
         records = [indexed_records(path, folder=index_folder) for path in self.paths]
         self.starts = np.cumsum([0, *map(len, records)], dtype=np.int64)
         self._features = [IndexedFeatures(each) for each in records]
+        self.digests: KnownDigests | None = None
+        """What the records are compared with as they are read, if a table tells it."""
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -129,6 +132,8 @@ class ShardReader:
         is_first = np.diff(numbers, prepend=-1) != 0
         firsts, wanted = rows[is_first], numbers[is_first]
         features = self._features[shard]
+        if self.digests is not None:
+            self.digests.check(features.records, int(self.starts[shard]), wanted)
         is_left = ~features.fill(wanted, firsts, {feature.name: target for feature, target in targets.items()})
         left = firsts[is_left]
         done = 0

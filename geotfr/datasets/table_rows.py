@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geotfr.datasets.digests import KnownDigests
 from geotfr.datasets.patch_set import PatchSet
 from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer import Mixer, is_manifest, read_manifest
@@ -40,11 +41,14 @@ class TableRows:
         ``(records of the set,) int64``: the patch of each record in its grid; -1 where the table doesn't know.
     columns
         Column -> ``(records of the set,)``: numbers, or texts as ``str_``.
+    digests
+        What the table knows of the wanted records.
     """
 
     records: NDArray[np.int64]
     numbers: NDArray[np.int64]
     columns: dict[str, NDArray[Any]]
+    digests: KnownDigests
 
     @staticmethod
     def of(
@@ -54,6 +58,7 @@ class TableRows:
         split: str | None,
         where: str | None,
         columns: Sequence[str],
+        check_digests: bool,
     ) -> TableRows:
         """The rows of a split for which a condition is true, where shard s begins with record ``starts[s]``.
 
@@ -75,11 +80,18 @@ class TableRows:
         by_record = {name: _by_record(table.column(name), records, int(starts[-1])) for name in columns}
         numbers = np.full(int(starts[-1]), -1, np.int64)
         numbers[records] = table.column("number")
-        return TableRows(records=records[wanted], numbers=numbers, columns=by_record)
+        known = table.digests().view(np.uint8).reshape(len(table), -1)
+        digests = KnownDigests(records[wanted], known[wanted], starts, compares_all=check_digests)
+        return TableRows(records=records[wanted], numbers=numbers, columns=by_record, digests=digests)
 
 
 def table_for(
-    source: PathLike | Sequence[PathLike], *, split: str | None, where: str | None, columns: Sequence[str]
+    source: PathLike | Sequence[PathLike],
+    *,
+    split: str | None,
+    where: str | None,
+    columns: Sequence[str],
+    check_digests: bool,
 ) -> PatchTable | None:
     """The patch table that a data set needs: the one it is made of, or that the other arguments ask; None else.
 
@@ -88,14 +100,14 @@ def table_for(
     UsageError
         They ask one, and there is none.
     """
-    is_asked = split is not None or where is not None or bool(columns)
+    is_asked = split is not None or where is not None or bool(columns) or check_digests
     if not is_asked and not (isinstance(source, str | os.PathLike) and is_table_name(source)):
         return None
     path = table_of(source)
     if path is None:
         raise UsageError(
-            "where, split and columns ask a patch table, and none is named or lies beside the set; 'geotfr table' makes"
-            " it"
+            "where, split, columns and check_digests ask a patch table, and none is named or lies beside the set;"
+            " 'geotfr table' makes it"
         )
     return read_patch_table(path)
 

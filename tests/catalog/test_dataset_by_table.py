@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -94,3 +95,59 @@ def test_shards_that_changed_are_refused(tmp_path: Path) -> None:
     shard.write_bytes(shard.read_bytes() + b"\0")
     with pytest.raises(geotfr.DamagedError, match="the table knows"):
         geotfr.PatchDataset(table)
+
+
+def swapped_sets(tmp_path: Path, **options: Any) -> tuple[geotfr.ExportResult, geotfr.ExportResult]:
+    """Two sets of one layout, whose shards have the same names and sizes; they differ in the last patch alone."""
+    made = []
+    for name, last in (("one", 0), ("other", 5)):
+        pixels = numbered(1, 4, 8)
+        pixels[0, 3, 7] += last
+        (tmp_path / name).mkdir()
+        source = write_raster(tmp_path / f"{name}.tif", pixels)
+        given = {"patch_dimensions": 2, "compressed": False, "max_file_size": 200, "patch_table": True, **options}
+        made.append(geotfr.export_image(source, tmp_path / name / "set", **given))
+    return made[0], made[1]
+
+
+def test_a_shard_swapped_for_one_of_the_same_size_is_noticed_when_it_is_read(tmp_path: Path) -> None:
+    one, other = swapped_sets(tmp_path)
+    assert len({shard.stat().st_size for shard in one.shards}) == 1
+    shutil.copy(one.shards[0], one.shards[1])
+    dataset = geotfr.PatchDataset(one.patch_table)
+    assert dataset[0]["b1"].tolist() == [[1, 2], [9, 10]]
+    for read in (dataset, pickle.loads(pickle.dumps(dataset))):
+        with pytest.raises(geotfr.DamagedError, match=r"set-00001\.tfrecord: .* another record 0 than the table"):
+            read[7]
+    with pytest.raises(geotfr.DamagedError, match="another record 1 than the table knows"):
+        geotfr.PatchDataset(one.patch_table, where="number = 5")[0]
+    assert geotfr.verify(one.manifest).fault_count
+    assert len(geotfr.PatchDataset(other.patch_table)[:]["b1"]) == 8
+
+
+def test_every_record_is_compared_where_that_is_asked_for(tmp_path: Path) -> None:
+    one, other = swapped_sets(tmp_path)
+    before = geotfr.PatchDataset(one.manifest, check_digests=True)[[7, 0, 7, 3]]["b1"]
+    shutil.copy(other.shards[-1], one.shards[-1])
+    # Only the last record is another one.
+    assert geotfr.PatchDataset(one.patch_table)[7]["b1"].tolist() == [[23, 24], [31, 37]]
+    dataset = geotfr.PatchDataset(one.manifest, check_digests=True)
+    np.testing.assert_array_equal(dataset[[0, 3, 6]]["b1"], geotfr.PatchDataset(other.manifest)[[0, 3, 6]]["b1"])
+    with pytest.raises(geotfr.DamagedError, match=r"another record 3 than the table knows: its SHA-256 begins with"):
+        dataset[[0, 7]]
+    np.testing.assert_array_equal(before[0], [[23, 24], [31, 32]])
+    np.testing.assert_array_equal(before[0], before[2])
+
+
+@pytest.mark.parametrize("options", [{"compressed": True}, {"compressor": "ee", "compressed": True}], ids=str)
+def test_records_of_compressed_shards_are_compared_too(tmp_path: Path, options: dict[str, Any]) -> None:
+    one, _ = swapped_sets(tmp_path, **options)
+    dataset = geotfr.PatchDataset(one.patch_table, check_digests=True)
+    assert dataset[[5, 1]]["b1"][:, 0, 0].tolist() == [19, 3]
+
+
+def test_digests_ask_a_table(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 4, 4))
+    result = geotfr.export_image(source, tmp_path / "set", patch_dimensions=2)
+    with pytest.raises(geotfr.UsageError, match="check_digests ask a patch table"):
+        geotfr.PatchDataset(result.manifest, check_digests=True)
