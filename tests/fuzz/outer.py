@@ -166,6 +166,9 @@ def _arguments(data: bytes) -> list[str]:
         text = line.replace("\0", "").replace("..", ".").replace("://", ":")
         if not text.startswith(("--allow", "--debug", "--workers")):
             found.append(text.lstrip("/").replace("=/", "="))
+    if found[:1] == ["export"] and any(text.startswith(("--scale", "--dim", "--crs", "--reg")) for text in found):
+        # A grid of its own may have 10^12 pixels: no fault, but hours.
+        found.append("--dry-run")
     return found
 
 
