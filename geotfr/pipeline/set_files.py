@@ -35,7 +35,15 @@ def belongs_to(names: SetNames) -> Callable[[str], bool]:
 
 
 def set_at(
-    names: SetNames, *, overwrite: bool, resume: bool = False, part: str = "", shares_set: bool = False
+    names: SetNames,
+    *,
+    overwrite: bool,
+    resume: bool = False,
+    part: str = "",
+    shares_set: bool = False,
+    adopts: bool = False,
+    makes_folder: bool = True,
+    run: str = "",
 ) -> OutputSet:
     """The output set that has these names, locked; see :func:`geotfr.storage.outputs.open_outputs`."""
     return open_outputs(
@@ -43,10 +51,12 @@ def set_at(
         name=names.name,
         belongs=belongs_to(names),
         overwrite=overwrite,
-        make_folder=not names.name,
+        make_folder=makes_folder and not names.name,
         resume=resume,
         part=part,
         shares_set=shares_set,
+        adopts=adopts,
+        run=run,
     )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from geotfr.errors import GeotfrError, OutputError, OutputExistsError
 from geotfr.mixer.store_hint import store_hint
 from geotfr.records.crc import crc32c
-from geotfr.storage.digest import crc_of_descriptor
+from geotfr.storage.digest import crc_of_descriptor, crc_of_stored
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
 from geotfr.storage.remote.staging import check_store_output, sent_file
@@ -117,7 +117,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def is_whole(path: Path, *, size: int, crc: int) -> bool:
-    """Whether ``path`` is a file, not a link, of ``size`` bytes with the CRC32C ``crc``; all of it is read."""
+    """Whether ``path`` is a file, not a link, of ``size`` bytes with the CRC32C ``crc``; all of it is read.
+
+    Raises InputError where a store refuses.
+    """
+    if isinstance(path, StorePath):
+        return path.is_file() and path.stat().st_size == size and crc_of_stored(path) == crc
     try:
         descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
     except OSError:

@@ -11,7 +11,7 @@ from geotfr.stores.path import StorePath, any_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["crc_of_descriptor", "file_crc32c"]
+__all__ = ["crc_of_descriptor", "crc_of_stored", "file_crc32c"]
 
 _READ_BYTES = 4 << 20
 _O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
@@ -25,6 +25,15 @@ def crc_of_descriptor(descriptor: int) -> int:
     return crc
 
 
+def crc_of_stored(place: StorePath) -> int:
+    """CRC32C of all bytes of an object of a store. Raises InputError where the store refuses."""
+    crc = 0
+    with place.raw() as file:
+        while chunk := file.read(_READ_BYTES):
+            crc = crc32c(chunk, crc)
+    return crc
+
+
 def file_crc32c(path: Path | str) -> int:
     """CRC32C of all bytes of the file ``path``.
 
@@ -35,11 +44,7 @@ def file_crc32c(path: Path | str) -> int:
     """
     place = any_path(path)
     if isinstance(place, StorePath):
-        crc = 0
-        with place.raw() as file:
-            while chunk := file.read(_READ_BYTES):
-                crc = crc32c(chunk, crc)
-        return crc
+        return crc_of_stored(place)
     descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC)
     try:
         return crc_of_descriptor(descriptor)

@@ -19,7 +19,7 @@ from geotfr.storage.output_error import output_error
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "journal_lines"]
 
 
 class Journal:
@@ -46,14 +46,7 @@ class Journal:
             text = self._path.read_bytes()
         except OSError:
             return []
-        found = []
-        # What follows the last line feed was cut while it was written.
-        for line in text.split(b"\n")[:-1]:
-            try:
-                found.append(parse_json(line, name=str(self._path), what="journal"))
-            except (DamagedError, LimitError):
-                break
-        return found
+        return journal_lines(text, name=str(self._path))
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Begin the file with ``lines``; they replace what is there at once."""
@@ -97,3 +90,15 @@ class Journal:
         while data:
             data = data[os.write(self._descriptor, data) :]
         os.fsync(self._descriptor)
+
+
+def journal_lines(text: bytes, *, name: str) -> list[dict[str, Any]]:
+    """The whole lines of a journal's ``text``, until one that is none."""
+    found = []
+    # What follows the last line feed was cut while it was written.
+    for line in text.split(b"\n")[:-1]:
+        try:
+            found.append(parse_json(line, name=name, what="journal"))
+        except (DamagedError, LimitError):
+            break
+    return found

@@ -25,13 +25,12 @@ from geotfr.storage.atomic import AtomicFile, check_folder, check_output, is_who
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
-from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["OutputSet", "check_stageable", "differences", "set_output"]
+__all__ = ["OutputSet", "check_head", "differences", "set_output"]
 
 
 class OutputSet:
@@ -76,7 +75,6 @@ class OutputSet:
         part: str = "",
         shares_set: bool = False,
     ) -> None:
-        check_stageable(folder)
         self.folder = folder
         self._belongs = belongs
         self._overwrite = overwrite
@@ -168,7 +166,7 @@ class OutputSet:
             The journal can't be written.
         """
         if self._lines:
-            _check_head(self._output, self._lines[0], head)
+            check_head(self._output, self._lines[0], head)
             self._take_back()
         found = []
         for number, line in enumerate(line for line in self._lines[1:] if "facts" in line):
@@ -211,6 +209,22 @@ class OutputSet:
             raise output_error(file, error) from error
         self._files.append(adopted)
         return adopted
+
+    @property
+    def run(self) -> str:
+        """What tells this run from others to those who make parts for it; empty where their locks do."""
+        return ""
+
+    def settle(self) -> None:
+        """Wait until all finished files are where they stay until they are published."""
+
+    def local_bytes(self, total: int, largest: int) -> int:
+        """How many of a set's ``total`` bytes lie in :attr:`folder` at once; the ``largest`` file has so many."""
+        del largest
+        return total
+
+    def check_expected(self, names: Collection[str]) -> None:
+        """Refuse what a set has there that has other names than ``names``; any was refused before, in a folder."""
 
     def complete(self, facts: Mapping[str, Any]) -> None:
         """Note in the journal that no file will follow those that are finished, and ``facts`` of the whole."""
@@ -330,18 +344,6 @@ class OutputSet:
             raise output_error(self.folder, error) from error
 
 
-def check_stageable(folder: Path) -> None:
-    """Refuse a folder in which no files can wait for others: one of a store.
-
-    Raises OutputError.
-    """
-    if not is_local(folder):
-        raise OutputError(
-            f"{folder}: parts of a set, and processes that share the work, stage files in a folder; give one as output,"
-            " and send the set with 'geotfr push'"
-        )
-
-
 def set_output(folder: Path, name: str) -> Path:
     """What stands for a set in its lock and temporary names; a set without a name is the folder's own."""
     return folder / (name or "set")
@@ -355,7 +357,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[st
     ]
 
 
-def _check_head(output: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_head(output: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to continue what was begun otherwise; the first three things that differ are named."""
     # Through JSON, as the journal went: tuples become lists, keys text.
     differing = differences(then, json.loads(json.dumps(now)))

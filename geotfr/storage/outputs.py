@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from geotfr.storage.output_set import OutputSet
 from geotfr.storage.remote.output_set import StoreOutputSet
+from geotfr.storage.remote.staged_set import StagedStoreSet
 from geotfr.storage.remote.staging import sent_file
 from geotfr.stores.path import StorePath
 
@@ -27,11 +28,25 @@ def open_outputs(
     resume: bool = False,
     part: str = "",
     shares_set: bool = False,
+    adopts: bool = False,
+    run: str = "",
 ) -> OutputSet:
-    """The files of one set, which appear together in ``folder``: see :class:`OutputSet`, and for a store
-    :class:`StoreOutputSet`, where no folder has to be made."""
-    if isinstance(folder, StorePath) and not part:
-        return StoreOutputSet(folder, name=name, belongs=belongs, overwrite=overwrite, resume=resume)
+    """The files of one set, which appear together in ``folder``: see :class:`OutputSet`. No folder has to be made in a
+    store, for which it is a :class:`StoreOutputSet`, or a :class:`StagedStoreSet` where files are continued with, or
+    adopted from parts (``adopts``). ``run`` is the one that a part is made for, where that one holds the set."""
+    if isinstance(folder, StorePath):
+        if not (part or resume or adopts):
+            return StoreOutputSet(folder, name=name, belongs=belongs, overwrite=overwrite)
+        return StagedStoreSet(
+            folder,
+            name=name,
+            belongs=belongs,
+            overwrite=overwrite,
+            resume=resume,
+            part=part,
+            shares_set=shares_set,
+            run=run,
+        )
     return OutputSet(
         folder,
         name=name,

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import staging_stem
 from geotfr.storage.output_error import output_error
 from geotfr.storage.output_set import set_output
+from geotfr.storage.remote.staged import StoredParts
+from geotfr.stores.path import StorePath
 
-__all__ = ["PartKind", "StagedFile", "StagedPart", "find_parts", "part_name", "remove_parts"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["PartKind", "StagedFile", "StagedPart", "StagedParts", "part_name"]
 
 
 PartKind = Literal["part", "task"]
@@ -35,76 +40,96 @@ class StagedFile:
     facts: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedPart:
     """One part as its journal tells it; who reads it holds the set's lock, so that no part is being written.
-
-    Parameters
-    ----------
-    output
-        What stands for the set: see :func:`geotfr.storage.output_set.set_output`.
-    name
-        What the part is called.
 
     Attributes
     ----------
     head
-        What it was made from.
+        What it was made from; empty where the part isn't there.
     files
         Its finished files, in order.
     whole
         What its last line tells; None where the part isn't finished, or isn't there.
     """
 
-    def __init__(self, output: Path, name: str) -> None:
-        self._folder = output.parent
-        self._stem = staging_stem(output, name)
-        self._path = output.with_name(f"{self._stem}-journal")
-        lines = Journal(self._path).read()
-        self.head: dict[str, Any] = lines[0] if lines else {}
-        self.whole: dict[str, Any] | None = next((line["whole"] for line in lines[1:] if "whole" in line), None)
-        self.files = [
-            StagedFile(
-                path=output.with_name(f"{self._stem}-{place:05d}.tmp"),
-                size=line["bytes"],
-                crc=int(line["crc32c"], 16),
-                facts=line["facts"],
-            )
-            for place, line in enumerate(line for line in lines[1:] if "facts" in line)
-        ]
+    head: dict[str, Any]
+    files: tuple[StagedFile, ...]
+    whole: dict[str, Any] | None
 
-    def remove_files(self) -> None:
-        """Remove the part's files, but not its journal."""
-        for file in self.files:
-            with contextlib.suppress(OSError):
-                file.path.unlink(missing_ok=True)
-
-    def remove_journal(self) -> None:
-        """Remove what tells of the part."""
-        with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
+    @staticmethod
+    def told(lines: list[dict[str, Any]], places: Sequence[Path]) -> StagedPart:
+        """The part whose journal has these ``lines``, and whose files are at these ``places``."""
+        return StagedPart(
+            head=lines[0] if lines else {},
+            files=tuple(
+                StagedFile(path=place, size=line["bytes"], crc=int(line["crc32c"], 16), facts=line["facts"])
+                for place, line in zip(places, _files(lines), strict=True)
+            ),
+            whole=next((line["whole"] for line in lines[1:] if "whole" in line), None),
+        )
 
 
-def remove_parts(folder: Path, name: str, kind: PartKind) -> None:
-    """Remove all that parts of the set ``name`` left in ``folder``; who calls holds the set's lock."""
-    stem = staging_stem(set_output(folder, name))
-    with contextlib.suppress(OSError):
-        for entry in folder.iterdir():
-            if entry.name.startswith(f"{stem}.{kind}-"):
-                entry.unlink(missing_ok=True)
+def _files(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in lines[1:] if "facts" in line]
 
 
-def find_parts(folder: Path, name: str, kind: PartKind = "part") -> list[tuple[int, int]]:
-    """(number, total) of each part of the set ``name`` that left a journal in ``folder``, in order.
+class StagedParts:
+    """The parts of the set ``name`` in ``folder``, of this machine or of a store.
 
-    Raises
-    ------
-    OutputError
-        The folder can't be read.
+    Its methods raise OutputError where these can't be read; what can't be removed stays.
     """
-    stem = staging_stem(set_output(folder, name))
-    pattern = re.compile(re.escape(f"{stem}.{kind}") + r"-(\d{1,9})-of-(\d{1,9})-journal")
-    try:
-        found = (pattern.fullmatch(entry.name) for entry in folder.iterdir())
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._output = set_output(folder, name)
+        self._stem = staging_stem(self._output)
+        self._stored = StoredParts(folder, name) if isinstance(folder, StorePath) else None
+
+    def find(self, kind: PartKind = "part") -> list[tuple[int, int]]:
+        """(number, total) of each part that left a journal, in order."""
+        pattern = re.compile(re.escape(f"{self._stem}.{kind}") + r"-(\d{1,9})-of-(\d{1,9})-journal")
+        found = (pattern.fullmatch(name) for name in self._names())
         return sorted((int(each[1]), int(each[2])) for each in found if each)
-    except OSError as error:
-        raise output_error(folder, error) from error
+
+    def read(self, numbered: Sequence[tuple[int, int]], kind: PartKind = "part") -> list[StagedPart]:
+        """The parts of these (number, total), in this order, those that aren't there too."""
+        names = [part_name(number, total, kind) for number, total in numbered]
+        if self._stored is not None:
+            return [StagedPart.told(lines, places) for lines, places in self._stored.journals(names)]
+        return [self._read(name) for name in names]
+
+    def _read(self, name: str) -> StagedPart:
+        lines = Journal(self._output.with_name(f"{self._stem}.{name}-journal")).read()
+        count = len(_files(lines))
+        places = [self._output.with_name(f"{self._stem}.{name}-{place:05d}.tmp") for place in range(count)]
+        return StagedPart.told(lines, places)
+
+    def remove(self, kind: PartKind, *, journals: bool) -> None:
+        """Remove all that parts left, or but their ``journals``; who calls holds the set's lock."""
+        with contextlib.suppress(OSError):
+            found = [name for name in self._names() if name.startswith(f"{self._stem}.{kind}-")]
+            gone = [name for name in found if journals or not name.endswith("-journal")]
+            if self._stored is not None:
+                self._stored.remove(gone)
+                return
+            for name in gone:
+                self._output.with_name(name).unlink(missing_ok=True)
+
+    def remove_journals(self, numbered: Sequence[tuple[int, int]], kind: PartKind = "part") -> None:
+        """Remove what tells of the parts of these (number, total)."""
+        names = [f"{self._stem}.{part_name(number, total, kind)}-journal" for number, total in numbered]
+        with contextlib.suppress(OSError):
+            if self._stored is not None:
+                self._stored.remove(names)
+                return
+            for name in names:
+                self._output.with_name(name).unlink(missing_ok=True)
+
+    def _names(self) -> list[str]:
+        if self._stored is not None:
+            return self._stored.names()
+        try:
+            return [entry.name for entry in self._output.parent.iterdir()]
+        except OSError as error:
+            raise output_error(self._output.parent, error) from error

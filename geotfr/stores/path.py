@@ -131,6 +131,12 @@ class StorePath(PosixPath):
         """Its folder; a bucket is its own."""
         return self if len(self.parts) <= 2 else super().parent
 
+    def with_found(self, found: StoredObject) -> StorePath:
+        """The same place, of which a store has told ``found``: it isn't asked again."""
+        path = self.with_name(self.name)
+        path._found = found
+        return path
+
     def found(self) -> StoredObject:
         """What the store tells of the object; asked for once.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pytest
 
 import geotfr
 from oracle.rasters import write_raster
@@ -68,3 +69,26 @@ def make_set(folder: Path, *, seed: int, side: int = 64, patch: int = 16, **opti
     given = {"compressed": False, "max_file_size": 4000, "overwrite": True, **options}
     geotfr.export_image(raster, folder / "scene", patch_dimensions=patch, **given)
     return folder / "scene"
+
+
+def objects(memory: Any) -> dict[str, bytes]:
+    """Every object of a store in memory with its bytes."""
+    import obstore
+
+    listed = obstore.list_with_delimiter(memory)["objects"]
+    return {each["path"]: bytes(obstore.get(memory, each["path"]).bytes()) for each in listed}
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, operation: str, when: Callable[[str], bool]) -> None:
+    """Let ``operation`` of the library raise for the objects that ``when`` tells, by the last name that it is given."""
+    import obstore
+
+    inner: Callable[..., Any] = getattr(obstore, operation)
+
+    def instead(store: Any, name: Any, *args: Any, **options: Any) -> Any:
+        names = [each for each in (name, *args) if isinstance(each, str)]
+        if names and when(names[-1]):
+            raise OSError("status code: 503")
+        return inner(store, name, *args, **options)
+
+    monkeypatch.setattr(obstore, operation, instead)

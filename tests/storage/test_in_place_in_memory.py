@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import obstore.store
+import obstore
 import pytest
 from oracle.run import assert_refused, contents, run
-from oracle.store import make_set
+from oracle.store import failing, make_set, objects
 
 import geotfr
 from geotfr.errors import InputError, LockedError, MissingInputError, OutputError, UsageError
@@ -25,27 +23,8 @@ EXPORT = ("--patch-dimensions", "16", "--max-file-size", "4000", "--no-compresse
 
 
 @pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """The store that every address leads to; outputs are made in ``tmp_path / "scratch"``."""
-    store = obstore.store.MemoryStore()
-    monkeypatch.setattr("obstore.store.from_url", lambda *_, **__: store)
-    (tmp_path / "scratch").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    client._client.cache_clear()
-    yield store
-    client._client.cache_clear()
-    assert list((tmp_path / "scratch").iterdir()) == []
-
-
-@pytest.fixture
 def scene(tmp_path: Path) -> Path:
     return make_set(tmp_path / "out", seed=1)
-
-
-def objects(memory: Any) -> dict[str, bytes]:
-    listed = obstore.list_with_delimiter(memory)["objects"]
-    return {each["path"]: bytes(obstore.get(memory, each["path"]).bytes()) for each in listed}
 
 
 def own(scene: Path) -> dict[str, bytes]:
@@ -54,18 +33,6 @@ def own(scene: Path) -> dict[str, bytes]:
 
 def export(scene: Path, *more: object) -> Any:
     return run("export", scene.parent / "source.tif", "--output", "s3://bucket/scene", *EXPORT, *more)
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, operation: str, when: Callable[[str], bool]) -> None:
-    """Let ``operation`` of the library raise for the objects that ``when`` tells."""
-    inner: Callable[..., Any] = getattr(obstore, operation)
-
-    def instead(store: Any, name: str, *args: Any, **options: Any) -> Any:
-        if when(name):
-            raise OSError("status code: 503")
-        return inner(store, name, *args, **options)
-
-    monkeypatch.setattr(obstore, operation, instead)
 
 
 def test_an_export_has_the_bytes_of_a_local_one_and_is_read_where_it_is(memory: Any, scene: Path) -> None:
@@ -125,12 +92,6 @@ def test_a_lock_is_renewed_while_its_owner_works_and_lost_to_who_took_it(
         with pytest.raises(LockedError, match="took over"):
             held.renew(at_once=True)
     assert objects(memory) == {name: b"{}"}
-
-
-@pytest.mark.parametrize("more", [("--resume",), ("--split", "0/2"), ("--executor", "processes")], ids=" ".join)
-def test_what_needs_a_folder_says_so(memory: Any, scene: Path, more: tuple[str, ...]) -> None:
-    assert_refused(export(scene, *more), {2, 14}, "s3://bucket", "folder", "geotfr push")
-    assert objects(memory) == {}
 
 
 def test_a_raster_and_what_lies_beside_it(memory: Any, scene: Path, tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from geotfr.records.crc import crc32c
 from geotfr.storage import OutputSet, atomic_output, atomic_path
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_set import set_output
-from geotfr.storage.staged import find_parts, remove_parts
+from geotfr.storage.staged import StagedParts
 
 HOLD = """
 import sys
 from pathlib import Path
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_set import set_output
-from geotfr.storage.staged import find_parts, remove_parts
+from geotfr.storage.staged import StagedParts
 lock = OutputLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -238,8 +238,10 @@ def test_what_parts_of_a_set_left_goes_and_nothing_else(tmp_path: Path) -> None:
     kept = sorted([f"{stem}.part-1-of-2-journal", f"{stem}-journal", "scene.tfrecord"])
     for name in (*left, *kept):
         (tmp_path / name).touch()
-    remove_parts(tmp_path, "scene", "task")
+    StagedParts(tmp_path, "scene").remove("task", journals=False)
+    assert names(tmp_path) == sorted([*kept, left[0]])
+    StagedParts(tmp_path, "scene").remove("task", journals=True)
     assert names(tmp_path) == kept
-    remove_parts(tmp_path / "none", "scene", "task")
+    StagedParts(tmp_path / "none", "scene").remove("task", journals=True)
     with pytest.raises(OutputError, match="none"):
-        find_parts(tmp_path / "none", "scene")
+        StagedParts(tmp_path / "none", "scene").find()

@@ -53,6 +53,7 @@ def write_table_of(
     fills: Mapping[str, float],
 ) -> AtomicFile:
     """The table of one set as a finished file of ``outputs``."""
+    outputs.settle()
     contents = [shard_content(shard, is_gzip=manifest.compressor != "none") for shard in shards]
     part = TablePart(
         patches=patch_set_of(manifest, fills), rows=rows, places=record_places(rows.lengths, rows.records, contents)

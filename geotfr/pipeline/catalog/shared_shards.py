@@ -241,7 +241,7 @@ class SharedShards:
             assert rows is not None
             manifest = job.manifest((), (), 0)
             self._check_features(path, manifest)
-            check_space(self._names.folder, job.least_bytes(), what="this export")
+            check_space(self._names.folder, job.least_bytes(job.plan.total_bytes), what="this export")
             journal = ExportJournal(outputs, unreadable=prepared.unreadable)
             shards_before = len(writer.shards)
             with (

@@ -44,7 +44,7 @@ def rows_bytes(rows: PatchRows) -> bytes:
 
 def read_rows(path: Path) -> PatchRows:
     """The rows that the file holds, which was compared with what was written."""
-    with np.load(path, allow_pickle=False) as found:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
         return PatchRows(
             numbers=found["numbers"],
             records=int(found["records"]),

@@ -230,8 +230,8 @@ def export_image(
     executor
         ``threads`` (default); ``serial``, as one worker; ``processes`` of this machine; ``dask`` (extra ``dask``): the
         cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; or any
-        ``concurrent.futures.Executor`` whose workers see sources and output. All but the first two stage parts in the
-        output folder. The bytes don't depend on it.
+        ``concurrent.futures.Executor`` whose workers see sources and output. All but the first two stage parts where
+        the output is. The bytes don't depend on it.
     scheduler
         Address of a dask scheduler.
     memory_limit
@@ -416,13 +416,18 @@ class ExportJob:
             progress_bar(progress, total_patches=self._choice.count, what="export") as report,
         ):
             self.check_names(names, overwrite=overwrite or resume)
+            expected = self._expected(names)
+            if expected is not None:
+                outputs.check_expected(expected)
             by_digest = resume and not fast_resume
             left = [] if self._is_unversioned else outputs.begin(self.head(outputs.noted, by_digest=by_digest))
             # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.
             journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
             resumed = len(journal.shards)
             whole_bytes = sum(shard.file.size for shard in journal.shards)
-            check_space(names.folder, self.least_bytes() - whole_bytes, what="this export")
+            shard_bytes = self.least_bytes(plan.records_per_shard * plan.record_bytes)
+            needed = outputs.local_bytes(self.least_bytes(plan.total_bytes) - whole_bytes, shard_bytes)
+            check_space(names.folder, needed, what="this export")
             report(journal.first_patch, whole_bytes)
             is_size_known = plan.is_even and options.compressor == "none" and self._choice.keeps_all
             writer = ShardWriter(
@@ -522,11 +527,20 @@ class ExportJob:
             ),
         }
 
-    def least_bytes(self) -> int:
-        """Bytes that the shards take for certain."""
+    def least_bytes(self, size: int) -> int:
+        """Bytes that shards of ``size`` bytes before compression take for certain."""
         if not self._choice.keeps_all or not self.plan.is_even:
             return 0
-        return self.plan.total_bytes // (1 if self.options.compressor == "none" else _MOST_DEFLATED)
+        return size // (1 if self.options.compressor == "none" else _MOST_DEFLATED)
+
+    def _expected(self, names: SetNames) -> set[str] | None:
+        """The names that the set's files will have; None where the pixels decide how many shards there are."""
+        plan = self.plan
+        if not plan.is_even or not self._choice.keeps_all:
+            return None
+        shards = {names.shard(number, total=plan.shard_count) for number in range(plan.shard_count)}
+        tables = {names.patch_table} if self._rows is not None else set()
+        return shards | tables | {names.manifest, names.mixer(total=plan.shard_count), names.coco}
 
     def check_names(self, names: SetNames, *, overwrite: bool) -> None:
         """Refuse, before a pixel is read, names that can't be taken; a set's own files are looked for elsewhere."""

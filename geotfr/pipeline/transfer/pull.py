@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import DamagedError, MissingInputError
+from geotfr.errors import DamagedError, MissingInputError, OutputError
 from geotfr.mixer import is_manifest
 from geotfr.pipeline.set_files import belongs_to
 from geotfr.pipeline.sizes import human_bytes
@@ -18,6 +18,7 @@ from geotfr.storage.remote import Store, StoreAddress
 from geotfr.storage.remote.digest import digest_of, part_bytes
 from geotfr.storage.remote.store import RETRY_S
 from geotfr.storage.space import check_space
+from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,6 +106,8 @@ def pull_set(
     place = StoreAddress.of_prefix(address)
     names = set_names(Path(folder) / place.name if place.name else f"{os.fspath(folder)}/")
     store = Store(place, retry_s=retry_seconds)
+    if not is_local(names.folder):
+        raise OutputError(f"{names.folder}: a pull goes to a folder of this machine; give one")
     belongs = may_belong(names)
     found = {name: each for name, each in store.list().items() if belongs(name)}
     if not found:

@@ -1,7 +1,11 @@
-"""One writer for each set of a store: a small object that the store makes for one of two.
+"""One writer for each set of a store, or part of it: a small object that the store makes for one of two.
 
-The lock of a process that died can't end by itself: one that wasn't renewed for an hour is taken over, by an exchange
-that succeeds for one of two as well. Who lost the lock finds out before the next object.
+The lock of a process that died can't end by itself. One whose process was of this machine, and is gone, is taken over
+at once; another one when it wasn't renewed for an hour, a part's for ten minutes. Taking over is an exchange that
+succeeds for one of two as well, and who lost the lock finds out before the next object.
+
+Parts don't lock each other, but the set and its parts do: each makes its own lock first, and then looks for the
+other's, so of two that begin at once one sees the other, or both do and both stop.
 """
 
 from __future__ import annotations
@@ -18,39 +22,51 @@ from typing import TYPE_CHECKING, Self
 
 from geotfr.errors import GeotfrError, InputError, LockedError
 from geotfr.storage.lock import staging_stem
+from geotfr.storage.remote.process import is_gone, process_mark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from geotfr.storage.remote.store import Store, StoredObject
 
-__all__ = ["STALE_S", "StoreLock"]
+__all__ = ["PART_STALE_S", "STALE_S", "StoreLock", "held_by"]
 
 STALE_S = 3600.0
 """Seconds without renewal after which a lock is taken over."""
+
+PART_STALE_S = 600.0
+"""The same for a part's: taking over what still lives does no harm there, see :mod:`~geotfr.storage.remote.journal`."""
 
 _RENEW_S = 60.0
 
 
 class StoreLock:
-    """The lock of the set that ``output`` names, in the folder of ``store``.
+    """The lock of the set that ``output`` names, or of its ``part``, in the folder of ``store``.
 
     Raises
     ------
     LockedError
-        Another process writes the set.
+        Another process writes the set, or the part; or a part of the set, where the lock is the whole set's.
     OutputError
         The store refuses.
     """
 
-    def __init__(self, store: Store, output: Path) -> None:
+    def __init__(self, store: Store, output: Path, *, part: str = "") -> None:
         self._store = store
-        self._name = f"{staging_stem(output)}.lock"
-        self._id = secrets.token_hex(8)
+        self._stem = staging_stem(output)
+        self._part = part
+        self._name = f"{staging_stem(output, part)}.lock"
+        self.id = secrets.token_hex(8)
+        """Tells it from all others."""
         self._etag = self._acquire()
         self._renewed = time.monotonic()
         self._renewing = threading.Lock()
         self._ended = threading.Event()
+        try:
+            self._check_others()
+        except BaseException:
+            self.release()
+            raise
 
     def __enter__(self) -> Self:
         # Long work between two objects, or one that takes long to send, shall not look like a death.
@@ -64,6 +80,10 @@ class StoreLock:
                 self.renew()
 
     def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others write."""
         self._ended.set()
         # What can't be removed is taken over when it is stale; the error that ends the work says more.
         with contextlib.suppress(GeotfrError):
@@ -85,8 +105,8 @@ class StoreLock:
             etag = self._store.put(self._name, self._text(), replacing=self._etag)
             if etag is None:
                 raise LockedError(
-                    f"{self._store.address.object(self._name)}: another process took over after an hour without news;"
-                    " run again when it has ended"
+                    f"{self._store.address.object(self._name)}: another process took over after a long time without"
+                    " news; run again when it has ended"
                 )
             self._etag = etag
             self._renewed = time.monotonic()
@@ -94,7 +114,8 @@ class StoreLock:
     def _text(self) -> bytes:
         facts = {
             "owner": f"process {os.getpid()} on {socket.gethostname()}",
-            "id": self._id,
+            "id": self.id,
+            "process": process_mark(os.getpid()),
             "time": datetime.now(UTC).isoformat(timespec="microseconds"),
         }
         return json.dumps(facts).encode()
@@ -108,23 +129,55 @@ class StoreLock:
             etag = self._store.put(self._name, self._text(), replacing=None)
             owner = "another process"
         else:
-            facts = self._facts(found)
-            if facts.get("id") == self._id:
+            facts = lock_facts(self._store, found)
+            if facts.get("id") == self.id:
                 # The first answer was lost on the way, and the request repeated.
                 return found.etag
             owner = facts.get("owner", "another process")
-            is_stale = (datetime.now(UTC) - found.change).total_seconds() > STALE_S
-            etag = self._store.put(self._name, self._text(), replacing=found.etag) if is_stale else None
+            is_over = self._is_over(found, facts)
+            etag = self._store.put(self._name, self._text(), replacing=found.etag) if is_over else None
         if etag is None:
-            raise LockedError(
-                f"{self._store.address.folder}: {owner} is writing this set; wait for it to end, or, if it is dead,"
-                f" remove the object {self._name}"
-            )
+            raise self._locked(owner, self._name, self._part)
         return etag
 
-    def _facts(self, found: StoredObject) -> dict[str, str]:
-        with contextlib.suppress(InputError, ValueError):
-            facts = json.loads(b"".join(self._store.read(found)))
-            if isinstance(facts, dict):
-                return {str(key): " ".join(str(value).split())[:200] for key, value in facts.items()}
-        return {}
+    def _check_others(self) -> None:
+        """Refuse a part of a set that is being written, and a set of which a part is."""
+        parts = f"{self._stem}.part-"
+        for name, found in self._store.list(is_writing=True).items():
+            is_other = name == f"{self._stem}.lock" if self._part else name.startswith(parts)
+            if is_other and name.endswith(".lock"):
+                facts = lock_facts(self._store, found)
+                if not self._is_over(found, facts):
+                    part = name.removeprefix(f"{self._stem}.").removesuffix(".lock") if not self._part else ""
+                    raise self._locked(facts.get("owner", "another process"), name, part)
+
+    def _locked(self, owner: str, name: str, part: str) -> LockedError:
+        what = f"{part.replace('-', ' ')} of this set" if part else "this set"
+        return LockedError(
+            f"{self._store.address.folder}: {owner} is writing {what}; wait for it to end, or, if it is dead, remove"
+            f" the object {name}"
+        )
+
+    @staticmethod
+    def _is_over(found: StoredObject, facts: dict[str, str]) -> bool:
+        """Whether the owner of the lock ``found`` is dead, or silent for so long that it seems so."""
+        if is_gone(facts.get("process", "")):
+            return True
+        limit = PART_STALE_S if ".part-" in found.name else STALE_S
+        return (datetime.now(UTC) - found.change).total_seconds() > limit
+
+
+def held_by(store: Store, output: Path) -> str:
+    """The :attr:`StoreLock.id` of who holds the set ``output``; empty where nobody does."""
+    found = store.head(f"{staging_stem(output)}.lock")
+    return "" if found is None else lock_facts(store, found).get("id", "")
+
+
+def lock_facts(store: Store, found: StoredObject) -> dict[str, str]:
+    """What a lock tells of its owner; empty where it is gone or can't be read."""
+    with contextlib.suppress(InputError, ValueError):
+        # It may be renewed meanwhile: then its time is another, and nothing else.
+        facts = json.loads(store.read_range(found.name, 0, found.size))
+        if isinstance(facts, dict):
+            return {str(key): " ".join(str(value).split())[:200] for key, value in facts.items()}
+    return {}

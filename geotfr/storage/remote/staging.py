@@ -1,8 +1,15 @@
-"""Outputs in a store: made in a folder of this machine, and sent when they are whole."""
+"""Outputs in a store: made in a folder of this machine, and sent when they are whole.
+
+The folder's name is made of the output's, and it is locked while it is used: what a killed run left of the same output
+is removed by the next.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +26,11 @@ if TYPE_CHECKING:
 
     from geotfr.stores.path import StorePath
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["check_store_output", "locked_store", "opened_store", "scratch_folder", "scratch_parent", "sent_file"]
 
 _SIDE_FILES = (".aux.xml", ".ovr", ".msk")
@@ -30,13 +42,18 @@ def scratch_parent() -> Path:
 
 
 @contextlib.contextmanager
-def scratch_folder(place: StorePath) -> Iterator[Path]:
+def scratch_folder(place: StorePath, output: Path) -> Iterator[Path]:
     """A new folder of this machine for what is to come to the folder ``place`` of a store; gone when the block ends.
+
+    Those of killed runs of the same ``output``, a file or a set, are removed.
 
     Errors that name files in it name the store's instead, except where this machine refuses to write them.
     """
+    key = hashlib.blake2b(os.fsencode(f"{place}/{output.name}"), digest_size=6).hexdigest()
+    stem = f"geotfr-{key}-"
+    _remove_abandoned(stem)
     try:
-        folder = Path(tempfile.mkdtemp(prefix="geotfr-"))
+        folder, descriptor = _locked_folder(stem)
     except OSError as error:
         raise OutputError(
             f"{place}: no folder can be made in {scratch_parent()} for what is to be sent: {error.strerror}; set TMPDIR"
@@ -49,6 +66,42 @@ def scratch_folder(place: StorePath) -> Iterator[Path]:
         raise
     finally:
         remove_folder(folder)
+        os.close(descriptor)
+
+
+def _locked_folder(stem: str) -> tuple[Path, int]:
+    """A new folder whose name begins with ``stem``, and what holds its lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=stem))
+        # Between these two calls another run may take the folder for an abandoned one.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            if _is_held(descriptor) and folder.exists():
+                return folder, descriptor
+            os.close(descriptor)
+
+
+def _remove_abandoned(stem: str) -> None:
+    """Remove the folders of this name that no process holds."""
+    for folder in scratch_parent().glob(f"{stem}*") if fcntl is not None else ():
+        # Another user's, or gone.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                if _is_held(descriptor):
+                    remove_folder(folder)
+            finally:
+                os.close(descriptor)
+
+
+def _is_held(descriptor: int) -> bool:
+    """Whether the lock of an open folder is held now; True where there are no locks."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
 
 
 def opened_store(place: StorePath) -> Store:
@@ -84,8 +137,8 @@ def check_store_output(path: StorePath, *, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def locked_store(place: StorePath, output: Path) -> Iterator[tuple[Store, StoreLock]]:
-    """The folder ``place`` of a store, and the lock of ``output`` in it.
+def locked_store(place: StorePath, output: Path, *, part: str = "") -> Iterator[tuple[Store, StoreLock]]:
+    """The folder ``place`` of a store, and the lock of ``output``, or of its ``part``, in it.
 
     Raises
     ------
@@ -97,7 +150,7 @@ def locked_store(place: StorePath, output: Path) -> Iterator[tuple[Store, StoreL
     store = opened_store(place)
     # A bucket that isn't there is told before the lock is tried.
     store.list(is_writing=True)
-    with StoreLock(store, output) as lock:
+    with StoreLock(store, output, part=part) as lock:
         yield store, lock
 
 
@@ -115,7 +168,7 @@ def sent_file(target: StorePath, *, overwrite: bool) -> Iterator[Path]:
         The store refuses, or what arrived differs.
     """
     check_store_output(target, overwrite=overwrite)
-    with locked_store(target.parent, target) as (store, lock), scratch_folder(target.parent) as folder:
+    with locked_store(target.parent, target) as (store, lock), scratch_folder(target.parent, target) as folder:
         yield folder / target.name
         lock.renew(at_once=True)
         _send(store, folder / target.name)

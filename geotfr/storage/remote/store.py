@@ -6,14 +6,17 @@ An object appears when its upload is completed; parts that were sent before are 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import OutputError
+from geotfr.records.crc import crc32c
+from geotfr.storage.remote.daemons import DaemonThreads
 from geotfr.storage.remote.digest import PART_BYTES, ContentDigest, digest_of, part_bytes
 from geotfr.stores.client import RETRY_S, StoreClient, StoredObject, safe_cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from geotfr.stores.address import StoreAddress
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["RETRY_S", "Store", "StoredObject"]
 
 _PARTS_AT_ONCE = 4
+_MOST_COPIED = 5 << 30
+_REMOVED_AT_ONCE = 1000
 
 
 class Store(StoreClient):
@@ -60,8 +65,10 @@ class Store(StoreClient):
         for start in range(0, found.size, step):
             yield self.read_range(found.name, start, min(start + step, found.size), etag=found.etag)
 
-    def upload(self, path: Path, name: str, *, digest: ContentDigest) -> None:
+    def upload(self, path: Path, name: str, *, digest: ContentDigest) -> StoredObject:
         """Make the object ``name`` of the file ``path``; in parts where it is large; compared when it has arrived.
+
+        A part that fails is sent again by itself, as any request is.
 
         Raises
         ------
@@ -88,6 +95,42 @@ class Store(StoreClient):
                 f"{self.address.object(name)}: what arrived differs from {path}; was the file changed meanwhile?"
                 " Run again"
             )
+        return found
+
+    def copy(self, found: StoredObject, name: str) -> None:
+        """Make the object ``name`` of another one of this folder, within the store.
+
+        One over 5 GiB, which S3 doesn't copy, goes through this machine's memory, in parts.
+
+        Raises
+        ------
+        OutputError
+            The store refuses, or what is there then has another size.
+        """
+        step = part_bytes(found.size)
+        try:
+            if found.size <= _MOST_COPIED:
+                self._api.copy(self._store, found.name, name)
+            else:
+                parts = _in_a_thread(self.read(found, step=step))
+                self._api.put(
+                    self._store, name, parts, use_multipart=True, chunk_size=step, max_concurrency=_PARTS_AT_ONCE
+                )
+        except Exception as error:
+            raise self._error(name, error, is_writing=True) from safe_cause(error)
+        made = self.head(name, is_writing=True)
+        if made is None or made.size != found.size:
+            raise OutputError(
+                f"{self.address.object(name)}: {0 if made is None else made.size:,} bytes were copied of"
+                f" {found.size:,}; run again"
+            )
+
+    def crc_of(self, found: StoredObject) -> int:
+        """The CRC32C of an object, which is read for it."""
+        crc = 0
+        for part in self.read(found):
+            crc = crc32c(part, crc)
+        return crc
 
     def holds(self, found: StoredObject, digest: ContentDigest) -> bool:
         """Whether an object has the bytes of ``digest``: by size and ETag, or else by reading it.
@@ -109,6 +152,11 @@ class Store(StoreClient):
         mode: Any = "create" if replacing is None else {"e_tag": f'"{replacing}"'}
         try:
             told = self._api.put(self._store, name, data, mode=mode, use_multipart=False)
+        except FileNotFoundError as error:
+            # What was to be replaced is gone.
+            if replacing is not None and "NoSuchBucket" not in str(error):
+                return None
+            raise self._error(name, error, is_writing=True) from safe_cause(error)
         except Exception as error:
             # The store may have taken the first of two equal requests, and answered the second.
             if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
@@ -124,3 +172,31 @@ class Store(StoreClient):
             return
         except Exception as error:
             raise self._error(name, error, is_writing=True) from safe_cause(error)
+
+    def remove_all(self, names: Iterable[str]) -> None:
+        """Remove the objects of these names, those that are there."""
+        for some in _batches(names):
+            try:
+                self._api.delete(self._store, some)
+            except FileNotFoundError:
+                # A store that removes one by one has stopped at it.
+                for name in some:
+                    self.remove(name)
+            except Exception as error:
+                raise self._error("", error, is_writing=True) from safe_cause(error)
+
+
+def _in_a_thread(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """``parts``, asked for by a thread of their own: who sends what an iterator brings can't wait for a store."""
+    threads = DaemonThreads(1)
+    try:
+        while part := threads.submit(lambda: next(parts, b"")).result():
+            yield part
+    finally:
+        threads.end()
+
+
+def _batches(names: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(names)
+    while some := list(itertools.islice(rest, _REMOVED_AT_ONCE)):
+        yield some

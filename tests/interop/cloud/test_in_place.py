@@ -171,3 +171,12 @@ def test_a_cog_with_classes_a_preview_and_an_upload_manifest(shop: Shop, scene: 
     objects = shop.objects()
     for name in ("m.tif", "m.png", "m.tif.aux.xml"):
         assert objects[f"m/{name}"] == (tmp_path / name).read_bytes()
+
+
+def test_a_map_made_by_processes_goes_into_the_store(shop: Shop, scene: Path, tmp_path: Path) -> None:
+    geotfr.push_set(scene, "s3://sets/a")
+    given = ("ingest-predictions", "s3://sets/a", "--quiet")
+    assert run(*given, "--output", tmp_path / "m.tif").code == 0
+    outcome = run(*given, "--output", "s3://sets/maps/m.tif", "--executor", "processes", "--workers", "2")
+    assert outcome.code == 0, outcome.told
+    assert shop.objects()["maps/m.tif"] == (tmp_path / "m.tif").read_bytes()

@@ -140,14 +140,6 @@ def test_the_second_of_two_writers_leaves_with_11_before_any_work(shop: Shop, sc
     assert not [key for key in shop.objects() if key.endswith(".lock")]
 
 
-@pytest.mark.parametrize("more", [("--resume",), ("--executor", "processes"), ("--split", "0/2")], ids=str)
-def test_what_needs_a_folder_is_refused_with_what_to_do(shop: Shop, scene: Path, more: tuple[str, ...]) -> None:
-    outcome = export(scene, *more)
-    assert outcome.code in (2, 14)
-    assert_refused(outcome, {2, 14}, "s3://sets/a", "folder", "geotfr push")
-    assert shop.objects() == {}
-
-
 def test_an_object_replaced_while_a_data_set_reads_it_is_told(shop: Shop, scene: Path, tmp_path: Path) -> None:
     geotfr.push_set(scene, "s3://sets/a")
     patches = geotfr.PatchDataset("s3://sets/a/scene-mixer.json", index_folder=tmp_path / "index")

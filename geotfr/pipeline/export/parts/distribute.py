@@ -1,8 +1,8 @@
 """An export whose parts other processes make: each task stages one part, the parent makes the set of them.
 
 A task is a number: what it needs to know goes to each worker once with it, and what comes back are counts. The parts
-lie in the output folder, which all workers see. How many there are follows from the plan alone, so a run that was
-stopped can be continued with another executor or number of workers.
+lie where the output does, which all workers see: a folder, or one of a store. How many there are follows from the plan
+alone, so a run that was stopped can be continued with another executor or number of workers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import ExportJob, ExportResult
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at
-from geotfr.storage.output_set import check_stageable, set_output
-from geotfr.storage.staged import StagedPart, find_parts, part_name, remove_parts
+from geotfr.storage.staged import StagedParts, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +62,8 @@ class PartTask:
         How many parts there are.
     on_read_error, table, memory_bytes
         As for the whole run; memory of one worker.
+    run
+        See :attr:`geotfr.storage.OutputSet.run`.
     """
 
     sources: tuple[str, ...]
@@ -72,6 +73,7 @@ class PartTask:
     on_read_error: str
     table: TableRequest | None
     memory_bytes: int | None
+    run: str
 
     def __call__(self, number: int) -> PartResult:
         """Stage part ``number``; what an earlier attempt finished of it is kept."""
@@ -99,6 +101,7 @@ class PartTask:
                         resume=True,
                         progress=False,
                         started=started,
+                        run=self.run,
                     )
                 except LockedError:
                     if wait is None:
@@ -200,8 +203,9 @@ class Distributed:
         names = job.names_at(
             prefix, compared=("executor", "what other processes read; give files, or the executor threads")
         )
-        check_stageable(names.folder)
+        staged = StagedParts(names.folder, names.name)
         total = task_count(prepared.plan)
+        outputs = set_at(names, overwrite=overwrite, resume=resume, adopts=True)
         task = PartTask(
             sources=sources,
             prefix=prefix,
@@ -210,14 +214,14 @@ class Distributed:
             on_read_error=on_read_error,
             table=prepared.table,
             memory_bytes=self.worker_bytes,
+            run=outputs.run,
         )
-        outputs = set_at(names, overwrite=overwrite, resume=resume)
         done: list[PartResult] = []
         with outputs:
             job.check_names(names, overwrite=overwrite or resume)
-            _begin(names, total, resume=resume)
+            _begin(names, staged, total, resume=resume)
             with (
-                _removing_tasks(names, resume=resume),
+                _removing_tasks(staged, resume=resume),
                 progress_bar(progress, total_patches=prepared.plan.layout.count, what="export") as report,
             ):
 
@@ -227,12 +231,10 @@ class Distributed:
 
                 with opened_engine(self.executor, workers=self.workers, scheduler=self.scheduler) as engine:
                     run_tasks(engine, task, total, commit)
-                output = set_output(names.folder, names.name)
-                parts = [StagedPart(output, part_name(number, total, "task")) for number in range(total)]
+                parts = staged.read([(number, total) for number in range(total)], "task")
                 packed = pack_parts(outputs, parts, prefix=prefix, verify=False, progress=False)
-                for part in parts:
-                    part.remove_files()
-        remove_parts(names.folder, names.name, "task")
+                staged.remove("task", journals=False)
+        staged.remove("task", journals=True)
         return ExportResult(
             **packed.facts,
             plan=self.plan(prepared),
@@ -244,12 +246,12 @@ class Distributed:
         )
 
 
-def _begin(names: SetNames, total: int, *, resume: bool) -> None:
+def _begin(names: SetNames, staged: StagedParts, total: int, *, resume: bool) -> None:
     """Remove what an earlier run left, or refuse to continue it if its parts were others."""
     if not resume:
-        remove_parts(names.folder, names.name, "task")
+        staged.remove("task", journals=True)
         return
-    others = {found for _, found in find_parts(names.folder, names.name, "task")} - {total}
+    others = {found for _, found in staged.find("task")} - {total}
     if others:
         raise UsageError(
             f"{names.folder / names.name}: the stopped run can't be resumed: it had {min(others)} tasks, this one has"
@@ -258,7 +260,7 @@ def _begin(names: SetNames, total: int, *, resume: bool) -> None:
 
 
 @contextlib.contextmanager
-def _removing_tasks(names: SetNames, *, resume: bool) -> Iterator[None]:
+def _removing_tasks(staged: StagedParts, *, resume: bool) -> Iterator[None]:
     """Remove what tasks staged when the block raises, but for a run that is to be resumed, or lost its engine."""
     try:
         yield
@@ -266,7 +268,7 @@ def _removing_tasks(names: SetNames, *, resume: bool) -> Iterator[None]:
         raise
     except BaseException:
         if not resume:
-            remove_parts(names.folder, names.name, "task")
+            staged.remove("task", journals=True)
         raise
 
 

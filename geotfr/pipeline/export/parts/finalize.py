@@ -20,14 +20,14 @@ from geotfr.pipeline.export.parts.pack import PackedShard, Packer, adopt, damage
 from geotfr.pipeline.export.parts.stage import ROWS
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
-from geotfr.pipeline.set_files import belongs_to
+from geotfr.pipeline.set_files import set_at
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec
-from geotfr.storage import OutputSet
 from geotfr.storage.atomic import is_whole
-from geotfr.storage.output_set import differences, set_output
+from geotfr.storage.output_set import differences
 from geotfr.storage.space import check_space
-from geotfr.storage.staged import StagedPart, find_parts, part_name
+from geotfr.storage.staged import StagedParts
+from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from geotfr.mixer import Manifest
     from geotfr.pipeline.export.outcome import SetFacts
     from geotfr.pipeline.progress import Progress
-    from geotfr.storage import AtomicFile
-    from geotfr.storage.staged import StagedFile
+    from geotfr.storage import AtomicFile, OutputSet
+    from geotfr.storage.staged import StagedFile, StagedPart
 
 __all__ = ["FinalizeResult", "PackedSet", "finalize_export", "pack_parts"]
 
@@ -175,25 +175,23 @@ def finalize_export(
     started = time.perf_counter()
     # Which naming and suffix the set has stands in the parts.
     place = SetNames.for_prefix(os.fspath(prefix), naming="drive", compressed_suffix="")
-    if not place.folder.is_dir():
+    if is_local(place.folder) and not place.folder.is_dir():
         raise OutputError(f"{place.folder}: the folder is missing; parts are staged where the set will be")
+    staged = StagedParts(place.folder, place.name)
     try:
-        outputs = OutputSet(place.folder, name=place.name, belongs=belongs_to(place), overwrite=overwrite, resume=True)
+        outputs = set_at(place, overwrite=overwrite, resume=True, makes_folder=False)
     except OutputExistsError:
-        _remove_traces(place)
+        _remove_traces(staged)
         raise
     with outputs:
-        total = _total(place, parts)
-        found = [StagedPart(_output(place), part_name(number, total)) for number in range(total)]
+        there = staged.find()
+        total = _total(place, there, parts)
+        found = staged.read([(number, total) for number in range(total)])
         _check_parts(place, found, ignore_source_times=ignore_source_times)
         packed = pack_parts(outputs, found, prefix=os.fspath(prefix), verify=verify, progress=progress)
-        for part in found:
-            part.remove_files()
+        staged.remove("part", journals=False)
     # The set's journal is gone: from here on nothing could be continued.
-    for number, of in find_parts(place.folder, place.name):
-        other = StagedPart(_output(place), part_name(number, of))
-        other.remove_files()
-        other.remove_journal()
+    staged.remove_journals(there)
     return FinalizeResult(
         **packed.facts,
         patch_table=packed.patch_table,
@@ -204,28 +202,20 @@ def finalize_export(
     )
 
 
-def _output(place: SetNames) -> Path:
-    return set_output(place.folder, place.name)
-
-
 def _prefix(place: SetNames) -> Path:
     return place.folder / place.name
 
 
-def _remove_traces(place: SetNames) -> None:
+def _remove_traces(staged: StagedParts) -> None:
     """Remove what a run that was killed after it had published the set left of its parts: journals without files."""
-    parts = [
-        StagedPart(_output(place), part_name(number, total)) for number, total in find_parts(place.folder, place.name)
-    ]
+    there = staged.find()
+    parts = staged.read(there)
     if not any(file.path.exists() for part in parts for file in part.files):
-        for part in parts:
-            if part.files:
-                part.remove_journal()
+        staged.remove_journals([each for each, part in zip(there, parts, strict=True) if part.files])
 
 
-def _total(place: SetNames, wanted: int | None) -> int:
-    """How many parts the set has, told or found."""
-    found = find_parts(place.folder, place.name)
+def _total(place: SetNames, found: Sequence[tuple[int, int]], wanted: int | None) -> int:
+    """How many parts the set has, told or ``found``."""
     if not found:
         raise MissingInputError(
             f"{_prefix(place)}: no part of an export is staged here; run 'geotfr export … --split 0/N' to '--split"
@@ -397,8 +387,9 @@ def _new_shards(
         knows_shards=head["knows_shards"],
     )
     recipes = list(packer.recipes())[finished:]
-    copied = sum(packer.copied_bytes(recipe) for recipe in recipes)
-    check_space(outputs.folder, copied, what="putting shards together")
+    copied = [packer.copied_bytes(recipe) for recipe in recipes]
+    needed = outputs.local_bytes(sum(copied), max(copied, default=0))
+    check_space(outputs.folder, needed, what="putting shards together")
     for recipe in recipes:
         shard = packer.write(outputs, recipe)
         yield shard

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from isal import isal_zlib
 
-from geotfr.errors import DamagedError, GeotfrError
+from geotfr.errors import DamagedError, GeotfrError, MissingInputError
 from geotfr.pipeline.export.shards import ChunkSize
 from geotfr.records.crc import crc32c
 from geotfr.records.inflate import InflateError
@@ -230,6 +230,8 @@ class Packer:
                     self._sum_up(take.file, place, data)
                     place += len(data)
                     yield data
+        except MissingInputError as error:
+            raise gone(take.file) from error
         except OSError as error:
             if isinstance(error, GeotfrError):
                 raise
@@ -251,18 +253,25 @@ def adopt(outputs: OutputSet, file: StagedFile, facts: Mapping[str, Any]) -> Ato
 
     Raises
     ------
-    OutputError
+    OutputError, MissingInputError
         It is gone.
     DamagedError
         It has another size than was written.
     """
     try:
         size = file.path.stat().st_size
+    except MissingInputError as error:
+        raise gone(file) from error
     except OSError as error:
         raise output_error(file.path, error) from error
     if size != file.size:
         raise damaged(file)
     return outputs.adopt(file.path, size=file.size, crc=file.crc, facts=facts)
+
+
+def gone(file: StagedFile) -> MissingInputError:
+    """What to raise where a staged object isn't there."""
+    return MissingInputError(f"{file.path}: the staged file of {file.size:,} bytes is gone; run its part again")
 
 
 def damaged(file: StagedFile) -> DamagedError:

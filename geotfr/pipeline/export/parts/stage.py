@@ -1,7 +1,8 @@
 """One part of an export, to be run anywhere: its shards, or pieces of shards, are staged beside the others'.
 
-A part has a lock, a journal and hidden names of its own in the output folder, so parts run in any order, at once, on
-any machine that sees that folder, and any of them again. :mod:`geotfr.pipeline.export.parts.finalize` makes the set.
+A part has a lock, a journal and hidden names of its own where the output is, so parts run in any order, at once, on
+any machine that sees that folder or store, and any of them again. :mod:`geotfr.pipeline.export.parts.finalize` makes
+the set.
 """
 
 from __future__ import annotations
@@ -204,8 +205,12 @@ def stage_part(
     resume: bool,
     progress: bool | Progress,
     started: float,
+    run: str = "",
 ) -> PartResult:
-    """Write the files of ``part`` under the hidden names that belong to ``name``; see :func:`export_part`."""
+    """Write the files of ``part`` under the hidden names that belong to ``name``; see :func:`export_part`.
+
+    ``run`` is the one that holds the set, where one does.
+    """
     from geotfr.rasters.safe_open import raster_env
 
     if prepared.options.labels is not None and prepared.options.labels.coco:
@@ -215,7 +220,7 @@ def stage_part(
     # What can't be joined from pieces is compressed when the set is made, and staged in what can.
     staging = prepared.codec if prepared.codec.is_joinable or part.has_whole_shards else codec("fast")
     unreadable = prepared.unreadable
-    outputs = set_at(names, overwrite=overwrite, resume=resume, part=name, shares_set=shares_set)
+    outputs = set_at(names, overwrite=overwrite, resume=resume, part=name, shares_set=shares_set, run=run)
     with (
         outputs,
         raster_env(cache_bytes=prepared.plan.strips.gdal_cache_bytes),
