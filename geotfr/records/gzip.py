@@ -38,6 +38,7 @@ _UNKNOWN_SYSTEM = b"\x00\xff"
 _FAST_LEVEL = 1
 _QUICK_LEVEL = 0
 _QUICK_FROM_BYTES = 1 << 16
+_SAMPLE_BYTES = 1 << 14
 _EE_LEVEL = 6
 # Source: read off Earth Engine's files. No time, no hint, unknown system.
 _EE_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -106,17 +107,16 @@ def quick_member(data: Buffer) -> bytes:
 def quick_member_of_rows(rows: NDArray[np.uint8]) -> bytes:
     """As :func:`quick_member`, of ``rows`` ``(n, m) uint8`` one behind the other, C-contiguous.
 
-    Where their columns alone make them no larger than ISA-L does, as a few rows tell, these decide: that takes a fifth
-    of the time.
+    Rows are deflated by their columns, in a fifth of the time, where that takes no more than a quarter more than
+    libdeflate; the first rows tell.
     """
     data = rows.reshape(-1).data
-    some = rows[: -(-_QUICK_FROM_BYTES // rows.shape[1])]
-    code = row_code(rows) if some.nbytes >= _QUICK_FROM_BYTES else None
-    if code is None:
-        return quick_member(data)
-    if len(some) * code.packed_bytes > len(igzip_lib.compress(some.data, _QUICK_LEVEL, igzip_lib.COMP_DEFLATE)):
-        return quick_member(data)
-    return _member(data, code.deflate(rows))
+    code = row_code(rows) if data.nbytes >= _QUICK_FROM_BYTES else None
+    if code is not None:
+        some = rows[: -(-_SAMPLE_BYTES // rows.shape[1])]
+        if len(some) * code.packed_bytes <= 1.25 * len(deflate.deflate_compress(some.data, _FAST_LEVEL)):
+            return _member(data, code.deflate(rows))
+    return quick_member(data)
 
 
 def _member(data: Buffer, deflated: bytes | bytearray) -> bytes:

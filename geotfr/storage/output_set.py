@@ -15,7 +15,6 @@ they are all (:mod:`geotfr.storage.staged` reads it).
 from __future__ import annotations
 
 import contextlib
-import filecmp
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["OutputSet", "check_head", "differences", "set_output"]
+
+
+_COMPARED_BYTES = 1 << 20
 
 
 class OutputSet:
@@ -318,7 +320,7 @@ class OutputSet:
         """Whether the file that has the name holds the bytes of ``file``: sizes first, then all of both."""
         path = self.folder / name
         try:
-            return path.stat().st_size == file.size and filecmp.cmp(path, file.staged_path, shallow=False)
+            return path.stat().st_size == file.size and _is_same_content(path, file.staged_path)
         except OSError:
             # What can't be read is replaced.
             return False
@@ -342,6 +344,15 @@ class OutputSet:
             sync_folder(self.folder)
         except OSError as error:
             raise output_error(self.folder, error) from error
+
+
+def _is_same_content(path: Path, other: Path) -> bool:
+    """Whether two files hold the same bytes."""
+    with path.open("rb") as one, other.open("rb") as two:
+        while piece := one.read(_COMPARED_BYTES):
+            if piece != two.read(_COMPARED_BYTES):
+                return False
+        return not two.read(1)
 
 
 def set_output(folder: Path, name: str) -> Path:

@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "TableRequest", "is_frame", "open_table", "table_in_memory"]
 
-BATCH_ROWS = 1 << 14
-"""Rows read at a time: their columns and records fit the processor's cache where values are numbers."""
+BATCH_BYTES = 4 << 20
+"""What rows that are read at a time take, about: large enough that numpy's steps on a column outlast what surrounds
+them, small enough for the processor's cache."""
+
+_FEWEST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
+_ITEM_BYTES = 8
+_UNKNOWN_BYTES = 256
+"""What a text, a geometry or a list of any length is taken for."""
 
 CSV_BLOCK_BYTES = 16 << 20
 """The part of a CSV from which its columns' types are known."""
@@ -37,6 +43,7 @@ CSV_BLOCK_BYTES = 16 << 20
 CSV_NULLS = ("", "NA", "N/A", "null", "NULL")
 """Cells of number and date columns that hold no value; text stays as it is."""
 
+_OGR_ROWS = 1 << 14
 _HEAD_BYTES = 512
 
 
@@ -178,8 +185,21 @@ def table_in_memory(name: str, arrow: Any, *, geometry: str | None, crs: str, is
         crs=crs,
         is_points=is_points,
         rows=arrow.num_rows,
-        batches=lambda: iter(arrow.to_batches(max_chunksize=BATCH_ROWS)),
+        batches=lambda: iter(arrow.to_batches(max_chunksize=_batch_rows(arrow.schema))),
     )
+
+
+def _batch_rows(schema: Any) -> int:
+    """How many rows of a pyarrow ``schema`` are read at a time."""
+    return min(max(BATCH_BYTES // max(sum(map(_value_bytes, schema.types)), 1), _FEWEST_ROWS), _MOST_ROWS)
+
+
+def _value_bytes(kind: Any) -> int:
+    """What a value of this pyarrow type takes, about."""
+    types = load("pyarrow").types
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _value_bytes(kind.value_type)
+    return _ITEM_BYTES if types.is_primitive(kind) else _UNKNOWN_BYTES
 
 
 def _where(table: Table, text: str) -> Table:
@@ -264,7 +284,7 @@ def _from_parquet(path: Path, request: TableRequest) -> Table:
 
     def batches() -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=BATCH_ROWS)
+            yield from file.iter_batches(batch_size=_batch_rows(schema))
 
     return Table(
         name=name,
@@ -314,11 +334,13 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
         # pyarrow's word for text of another encoding.
         raise InputError(f"{name}: column {binary[0]!r} holds text that isn't UTF-8; convert the file to UTF-8 first")
 
+    count = _batch_rows(schema)
+
     def batches() -> Iterator[Any]:
         with csv.open_csv(path, **options) as file:
             for batch in file:
-                for start in range(0, batch.num_rows, BATCH_ROWS):
-                    yield batch.slice(start, BATCH_ROWS)
+                for start in range(0, batch.num_rows, count):
+                    yield batch.slice(start, count)
 
     return Table(
         name=name,
@@ -348,7 +370,7 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
                 # GDAL's remarks on odd files; what can't be read is an error.
                 warnings.simplefilter("ignore", RuntimeWarning)
                 reading = raw.open_arrow(
-                    target, layer=layer, where=request.where, use_pyarrow=True, batch_size=BATCH_ROWS
+                    target, layer=layer, where=request.where, use_pyarrow=True, batch_size=_OGR_ROWS
                 )
                 found = stack.enter_context(reading)
             yield found

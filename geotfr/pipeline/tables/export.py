@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -295,15 +296,15 @@ class _Work:
 
 
 def _chunks(records: NDArray[np.uint8], ends: NDArray[np.int64]) -> Iterator[NDArray[np.uint8]]:
-    """The records in pieces of whole records that reach :data:`CHUNK_BYTES`, or are the last.
+    """The records in pieces of about :data:`CHUNK_BYTES`, all of about the same size.
 
     A piece is ``(n, record bytes)`` where all records are of one length, else ``(bytes,)``.
     """
-    start, size = 0, int(ends[0]) if len(ends) else 0
+    size = int(ends[0])
     is_even = size * len(ends) == len(records) and bool((np.diff(ends) == size).all())
-    while start < len(records):
-        place = min(int(np.searchsorted(ends, start + CHUNK_BYTES)), len(ends) - 1)
-        stop = int(ends[place])
+    count = max(round(len(records) / CHUNK_BYTES), 1)
+    places = np.searchsorted(ends, [len(records) * number // count for number in range(1, count + 1)])
+    stops = sorted(set(ends[places].tolist()))
+    for start, stop in pairwise([0, *stops]):
         piece = records[start:stop]
         yield piece.reshape(-1, size) if is_even else piece
-        start = stop
