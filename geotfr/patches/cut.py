@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "Strip", "clamped_fill", "count_inexact", "count_masked", "fill_masked", "runs"]
 
-_EXACT_FLOAT32_INTEGERS = 2**24
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -151,17 +149,20 @@ def fill_masked(values: NDArray[Any], valid: NDArray[np.bool_] | None, fill: flo
         np.copyto(values, fill, where=np.logical_not(valid), casting="unsafe")
 
 
-def count_inexact(band: NDArray[Any], written: NDArray[np.float32], valid: NDArray[np.bool_] | None) -> tuple[int, int]:
-    """(inexact integers, floats that became infinite) among the valid values of a band written as float32.
+def count_inexact(
+    band: NDArray[Any], written: NDArray[np.floating[Any]], valid: NDArray[np.bool_] | None
+) -> tuple[int, int]:
+    """(inexact integers, floats that became infinite) among the valid values of a band written as floats.
 
-    Arrays are of equal shape. Types that float32 always holds cost nothing; the others a minimum and a maximum.
+    Arrays are of equal shape. Types that the floats always hold cost nothing; the others a minimum and a maximum.
     """
     kind, size = band.dtype.kind, band.dtype.itemsize
-    if kind in "iu" and size >= 4:
-        if band.size and (int(band.max()) > _EXACT_FLOAT32_INTEGERS or int(band.min()) < -_EXACT_FLOAT32_INTEGERS):
-            # The way back overflows for the largest integers, which float32 can't hold either.
+    if kind in "iu" and size >= written.dtype.itemsize:
+        exact = 2 ** (np.finfo(written.dtype).nmant + 1)
+        if band.size and (int(band.max()) > exact or int(band.min()) < -exact):
+            # The way back overflows for the largest integers, which the floats can't hold either.
             with np.errstate(invalid="ignore"):
-                inexact = (written.astype(band.dtype) != band) | (written > np.iinfo(band.dtype).max)
+                inexact = (written.astype(band.dtype) != band) | (written >= float(np.iinfo(band.dtype).max) + 1)
             return _count(inexact, valid), 0
     elif kind == "f" and size == 8:
         infinite = np.isinf(written)

@@ -160,3 +160,15 @@ def test_options_that_contradict_each_other_are_exit_2(options: tuple[str, ...],
     outcome = run("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", *options)
     assert_refused(outcome, 2)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".tfrecord"]
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [("float32", 24), ("float64", 53)])
+def test_whole_numbers_that_the_floats_of_dtype_round_are_told(dtype: str, digits: int, tmp_path: Path) -> None:
+    wide = 2**digits
+    numbers = np.array([[[[0, wide], [wide + 1, -wide - 1]]]], np.int64)
+    mixer, shards = write_blocks(tmp_path, {"b1": numbers}, patch=(2, 2), per_row=1)
+    result = geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", dtype=dtype)
+    assert result.warnings == (f"2 whole numbers can't be held exactly by {dtype} and were rounded",)
+    exact = np.array([[[[0, wide], [wide - 1, 2 * wide]]]], np.int64)
+    mixer, shards = write_blocks(tmp_path, {"b1": exact}, patch=(2, 2), per_row=1)
+    assert geotfr.ingest_predictions(mixer, shards, tmp_path / "p.tif", dtype=dtype).warnings == ()

@@ -9,6 +9,7 @@ import numpy as np
 
 from geotfr.errors import RecordError, UsageError
 from geotfr.options.values import MAX_NODATA
+from geotfr.patches.cut import count_inexact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,15 +82,29 @@ class Extremes:
 
 @dataclass(slots=True, kw_only=True)
 class FinishCounts:
-    """Values that lost a fraction, that were moved into the type's range, and that are nodata by chance."""
+    """Values that changed on their way into the output's type, and that are nodata by chance.
+
+    Attributes
+    ----------
+    rounded
+        Lost a fraction.
+    inexact
+        Whole numbers that the float type can't hold.
+    clamped
+        Were moved into the type's range.
+    equal_nodata
+        Are the nodata value.
+    """
 
     rounded: int = 0
+    inexact: int = 0
     clamped: int = 0
     equal_nodata: int = 0
 
     def add(self, other: FinishCounts) -> None:
         """Count what was met elsewhere too."""
         self.rounded += other.rounded
+        self.inexact += other.inexact
         self.clamped += other.clamped
         self.equal_nodata += other.equal_nodata
 
@@ -245,13 +260,19 @@ class Finish:
 
     def _convert(self, block: NDArray[Any], place: NDArray[Any], where: _Where) -> None:
         """Copy ``block`` into ``place``; values that the output's type can't hold are refused."""
-        if np.can_cast(block.dtype, self._dtype, "safe") or block.dtype.newbyteorder("=") == self._dtype:
+        # numpy calls the cast of int64 to float64 safe.
+        may_round = (
+            self._dtype.kind == "f" and block.dtype.kind in "iu" and block.dtype.itemsize >= self._dtype.itemsize
+        )
+        is_safe = np.can_cast(block.dtype, self._dtype, "safe") and not may_round
+        if is_safe or block.dtype.newbyteorder("=") == self._dtype:
             place[...] = block
             return
         if self._dtype.kind == "f":
             with np.errstate(over="ignore"):
                 place[...] = block
             bad = np.isinf(place) & np.isfinite(block)
+            self.met.inexact += count_inexact(block, place, None)[0]
         else:
             limits = np.iinfo(self._dtype)
             if block.dtype.kind == "f":

@@ -209,6 +209,8 @@ class MapWriter:
         met, pixel = self.met, self.output.pixel
         if met.rounded:
             found.append(f"{met.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
+        if met.inexact:
+            found.append(f"{met.inexact:,} whole numbers can't be held exactly by {pixel.dtype.name} and were rounded")
         if met.clamped:
             found.append(f"{met.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
         if met.equal_nodata:
