@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from geotfr.records.reader import FeatureBatch
     from geotfr.records.stream import ByteStream, Compression
+    from geotfr.records.summed import FileSum
 
 __all__ = ["FileSummary", "is_sequence_file", "read_examples", "read_sequences"]
 
@@ -78,13 +79,14 @@ def read_examples(
     *,
     compression: Compression = "auto",
     max_record_bytes: int | None = None,
+    sums: FileSum | None = None,
 ) -> FileSummary:
     """Hand every batch of Examples to ``on_batch``; damage goes into ``report`` and the reading goes on behind it.
 
-    Raises what :func:`geotfr.records.stream.open_stream` does.
+    ``sums`` sums up the bytes of the file. Raises what :func:`geotfr.records.stream.open_stream` does.
     """
     before = report.records
-    with open_stream(path, compression, report) as stream:
+    with open_stream(path, compression, report, sums=sums) as stream:
         batches = feature_batches(stream, on_bad_record="repair", max_record_bytes=max_record_bytes, report=report)
         for batch in batches:
             on_batch(batch)
@@ -98,12 +100,13 @@ def read_sequences(
     *,
     compression: Compression = "auto",
     max_record_bytes: int | None = None,
+    sums: FileSum | None = None,
 ) -> FileSummary:
     """As :func:`read_examples`, for SequenceExamples, one message at a time."""
     parse = sequence_example_class().FromString
     limit = (DECODED_BYTES if max_record_bytes is None else max_record_bytes) // PROTOBUF_GROWTH
     before = report.records
-    with open_stream(path, compression, report) as stream:
+    with open_stream(path, compression, report, sums=sums) as stream:
         blocks = RecordBlocks(stream, on_bad_record="repair", max_record_bytes=max_record_bytes, report=report)
         for block in blocks:
             bounds = zip(block.starts.tolist(), block.sizes.tolist(), strict=True)

@@ -21,6 +21,7 @@ from geotfr.stores.path import StorePath, any_path
 
 if TYPE_CHECKING:
     from geotfr.records.faults import ReadReport
+    from geotfr.records.summed import FileSum
 
 __all__ = ["ByteStream", "Compression", "open_stream"]
 
@@ -30,7 +31,9 @@ _NAMES = {"none": "plain TFRecord", "gzip": "gzip", "zlib": "zlib"}
 _TEXT_BYTES = bytes((*range(0x20, 0x7F), 0x09, 0x0A, 0x0C, 0x0D, *range(0x80, 0x100)))
 
 
-def open_stream(path: str, compression: Compression = "auto", report: ReadReport | None = None) -> ByteStream:
+def open_stream(
+    path: str, compression: Compression = "auto", report: ReadReport | None = None, *, sums: FileSum | None = None
+) -> ByteStream:
     """The stream of the file at ``path``, opened by its content.
 
     Parameters
@@ -39,6 +42,8 @@ def open_stream(path: str, compression: Compression = "auto", report: ReadReport
         ``auto``, or what the file must be; anything else there is an error that says what it is.
     report
         Takes the notes and warnings.
+    sums
+        Sums up the bytes of the file.
 
     Raises
     ------
@@ -52,6 +57,8 @@ def open_stream(path: str, compression: Compression = "auto", report: ReadReport
     if compression not in ("auto", "none", "gzip", "zlib"):
         raise UsageError(f"compression {compression!r} is unknown; use 'auto', 'none', 'gzip' or 'zlib'")
     file, file_bytes = _open_file(path)
+    if sums is not None:
+        file = sums.of(file)
     try:
         head = _first_bytes(file, path)
         found = _compression_of(path, head)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import obstore
 import pytest
+from oracle.rasters import write_raster
 from oracle.run import assert_refused, contents, run
 from oracle.store import failing, make_set, objects
 
@@ -217,3 +218,29 @@ def test_a_forked_process_says_so_and_does_not_wait(memory: Any, monkeypatch: py
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(UsageError, match=r"forked .* 'spawn'"):
         client.client_of("s3://bucket")
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_verify_asks_for_the_bytes_of_a_shard_once(
+    memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch, compressed: bool
+) -> None:
+    values = np.random.default_rng(3).random((1, 1536, 1536), np.float32)
+    source = write_raster(scene.parent / "large.tif", values)
+    result = geotfr.export_image(source, "s3://bucket/v", patch_dimensions=64, compressed=compressed)
+    (shard,) = result.shards
+    asked: list[tuple[int, int]] = []
+    inner = client.StoreClient.read_range
+
+    def counting(self: client.StoreClient, name: str, start: int, stop: int, *, etag: str = "") -> bytes:
+        if name == shard.name:
+            asked.append((start, stop))
+        return inner(self, name, start, stop, etag=etag)
+
+    monkeypatch.setattr(client.StoreClient, "read_range", counting)
+    assert geotfr.verify(result.manifest).is_good
+    # Its beginning is asked for once more, to know what the records are.
+    assert result.size_bytes <= sum(stop - start for start, stop in asked) < 1.5 * result.size_bytes
+    data = bytearray(objects(memory)[shard.name])
+    data[-30] ^= 1
+    obstore.put(memory, shard.name, bytes(data))
+    assert any("CRC32C of the file" in fault.problem for fault in geotfr.verify(result.manifest).faults)
