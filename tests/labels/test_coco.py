@@ -68,6 +68,24 @@ def test_boxes_areas_and_outlines_are_those_that_shapely_cuts(tmp_path: Path) ->
         assert shapely.union_all(rings).symmetric_difference(filled).area < 1e-2
 
 
+@pytest.mark.parametrize("classes", [None, {"water": 1, "forest": 2, "road": 255}], ids=["no class", "ignored class"])
+def test_shapes_that_are_ignored_have_no_annotation(tmp_path: Path, classes: dict[str, int] | None) -> None:
+    labels = frame()
+    if classes is None:
+        labels.loc[labels["class"] == "road", "class"] = None
+    result = export(
+        scene(tmp_path), tmp_path, labels, label_field="class", label_classes=classes, label_ignore=255, coco=True
+    )
+    found = read(tmp_path)
+    known = {category["id"] for category in found["categories"]}
+    assert len(known) == 2
+    assert {each["category_id"] for each in found["annotations"]} == known
+    is_road = ((frame()["class"] == "road").to_numpy().nonzero()[0] + 1).tolist()
+    assert not {each["instance"] for each in found["annotations"]} & set(is_road)
+    assert [each["id"] for each in found["annotations"]] == list(range(1, len(found["annotations"]) + 1))
+    assert any("burnt as 255, and no objects" in warning for warning in result.warnings) == (classes is None)
+
+
 def test_a_coco_file_of_the_user_is_not_replaced_and_one_of_a_set_goes_with_it(tmp_path: Path) -> None:
     source, labels = scene(tmp_path), frame()
     export(source, tmp_path, labels, coco=True)

@@ -44,6 +44,18 @@ class CutShapes:
         found: NDArray[np.float64] = shapely.bounds(self.shapes).reshape(-1, 4) - np.tile(self.origins, 2)
         return found
 
+    def only(self, wanted: NDArray[np.bool_]) -> CutShapes:
+        """Those whose shape is wanted, ``wanted`` ``(shapes,) bool``."""
+        taken = wanted[self.places]
+        if taken.all():
+            return self
+        return CutShapes(
+            blocks=self.blocks[taken],
+            places=self.places[taken],
+            shapes=self.shapes[taken],
+            origins=self.origins[taken],
+        )
+
 
 class BlockShapes:
     """Cuts shapes by the blocks of patches; safe in several threads.

@@ -31,7 +31,11 @@ DIGITS = 4
 
 
 def write_coco(outputs: OutputSet, layout: PatchLayout, manifest: Manifest, labels: Labels) -> AtomicFile:
-    """A finished COCO file of the set: its images are the patches that ``manifest`` lists, in their order."""
+    """A finished COCO file of the set: its images are the patches that ``manifest`` lists, in their order.
+
+    Shapes that are burnt as the ignore value have no class, and so no category that an annotation could have, not even
+    one that ``iscrowd`` excludes: they are left out.
+    """
     if labels.shapes is None:
         raise ValueError("labels of a raster have no shapes")
     is_written = np.ones(layout.count, np.bool_)
@@ -40,11 +44,11 @@ def write_coco(outputs: OutputSet, layout: PatchLayout, manifest: Manifest, labe
     file = outputs.create()
     head = {"grid": {"crs": layout.geobox.crs, "transform": list(layout.geobox.affine)}}
     file.write(f'{COCO_HEAD}", {json.dumps(head)[1:]},\n'.encode())
-    categories = [{"id": value, "name": name} for name, value in labels.classes.items()]
+    categories = [{"id": value, "name": name} for name, value in labels.classes.items() if value != labels.ignore]
     file.write(f'"categories": {json.dumps(categories, ensure_ascii=False)},\n'.encode())
     _write_list(file, "images", _images(layout, manifest, numbers))
     file.write(b",\n")
-    _write_list(file, "annotations", _annotations(layout, numbers, labels.shapes))
+    _write_list(file, "annotations", _annotations(layout, numbers, labels.shapes, labels.ignore))
     file.write(b"}\n")
     file.finish()
     return file
@@ -66,12 +70,15 @@ def _images(layout: PatchLayout, manifest: Manifest, numbers: NDArray[np.int64])
         yield {"id": number, "file_name": name, "record": record, "width": width, "height": height}
 
 
-def _annotations(layout: PatchLayout, numbers: NDArray[np.int64], shapes: LabelShapes) -> Iterator[dict[str, Any]]:
+def _annotations(
+    layout: PatchLayout, numbers: NDArray[np.int64], shapes: LabelShapes, ignore: int | None
+) -> Iterator[dict[str, Any]]:
     blocks = BlockShapes(layout, shapes)
+    has_class = np.ones(len(shapes.values), np.bool_) if ignore is None else shapes.values != ignore
     count = 0
     for start in range(0, len(numbers), PATCHES_AT_ONCE):
         some = numbers[start : start + PATCHES_AT_ONCE]
-        found = blocks.cut(some)
+        found = blocks.cut(some).only(has_class)
         each = zip(found.blocks.tolist(), found.places.tolist(), found.shapes, found.origins, strict=True)
         for block, place, shape, origin in each:
             count += 1

@@ -348,7 +348,9 @@ def _chosen(found: Shapes, values: Sequence[int | None], wanted: LabelOptions) -
         warnings.append(f"{found.name}: {missing:,} rows have no geometry; left out")
     unknown = int((there & ~has_value).sum())
     if unknown:
-        what = "left out; --label-ignore marks them" if wanted.ignore is None else f"burnt as {wanted.ignore}"
+        what = "left out; --label-ignore marks them"
+        if wanted.ignore is not None:
+            what = f"burnt as {wanted.ignore}" + (", and no objects" if wanted.coco or wanted.features else "")
         warnings.append(f"{found.name}: {unknown:,} shapes have no class, or none that is wanted; {what}")
     return there if wanted.ignore is not None else there & has_value, warnings
 

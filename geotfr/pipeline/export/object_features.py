@@ -91,7 +91,7 @@ class ObjectFeatures:
 
     def columns(self, numbers: NDArray[np.int64]) -> list[ListColumn]:
         """The features of the records of the patches ``numbers``."""
-        found = self._wanted(self._blocks.cut(numbers))
+        found = self._blocks.cut(numbers).only(self._is_wanted)
         height, width = self._layout.block_yx
         count = len(numbers)
         sides = np.clip(found.bounds() / (width, height, width, height), 0.0, 1.0)
@@ -108,17 +108,6 @@ class ObjectFeatures:
             _whole(_INSTANCE, self._numbers[found.places], found.blocks, count),
         ]
         return [*columns, *_outlines(found, count)] if self._kind == "polygons" else columns
-
-    def _wanted(self, found: CutShapes) -> CutShapes:
-        taken = self._is_wanted[found.places]
-        if taken.all():
-            return found
-        return type(found)(
-            blocks=found.blocks[taken],
-            places=found.places[taken],
-            shapes=found.shapes[taken],
-            origins=found.origins[taken],
-        )
 
     def _text(self, labels: NDArray[np.int64], blocks: NDArray[np.int64], count: int) -> ListColumn:
         """The names of the classes: a list of values, each with its tag and length."""
