@@ -459,3 +459,19 @@ def test_shards_that_changed_are_refused_whatever_their_size(tmp_path: Path) -> 
     )
     with pytest.raises(GeotfrError, match=r"one\.tfrecord was written again since, as one-manifest\.json tells"):
         geotfr.PatchDataset(table)
+
+
+def test_a_split_named_like_another_folder_gets_no_shards(tmp_path: Path) -> None:
+    made = table_of_grid(tmp_path, 2, 2)
+    (tmp_path / "folds.csv").write_text("number,fold\n0,a\n1,/../../x\n2,a\n3,a\n")
+    (tmp_path / "s-").mkdir()
+    geotfr.make_patch_table(
+        tmp_path / "set-manifest.json", tmp_path / "joined-patches.parquet", join=tmp_path / "folds.csv", masked_value=0
+    )
+    before = sorted(tmp_path.parent.rglob("*"))
+    with pytest.raises(geotfr.UsageError, match=r"a split is called '/\.\./\.\./x'.*leave --shards out"):
+        geotfr.split_patches(
+            tmp_path / "joined-patches.parquet", by="column", column="fold", shards_prefix=tmp_path / "s"
+        )
+    assert sorted(tmp_path.parent.rglob("*")) == before
+    assert made.is_file()

@@ -44,7 +44,7 @@ def refused(folder: Path, labels: Any, words: str, code: int, **options: Any) ->
         ({"label_field": "class", "label_instances": "class"}, "the label band has that name", 2),
         ({"label_classes": "water=1"}, "name the column of the classes with --label-field", 2),
         ({"label_field": "class", "label_where": "clas = 1"}, "no column 'clas'", 10),
-        ({"label_field": "class", "label_crs": "EPSG:3857"}, "none of its 40 shapes has a class and lies on", 10),
+        ({"label_field": "class", "label_crs": "EPSG:3857"}, "none of its 40 shapes lies on", 10),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -56,6 +56,9 @@ def test_labels_that_are_not_there_or_lie_elsewhere_are_refused(tmp_path: Path) 
     refused(tmp_path, tmp_path / "nix.gpkg", "no such file", 10)
     refused(tmp_path, frame().translate(1e6, 0).to_frame("geometry"), "none of its 40 shapes", 10)
     refused(tmp_path, frame().iloc[:0], "none of its 0 shapes", 10)
+    nameless = frame()
+    nameless["class"] = None
+    refused(tmp_path, nameless, "shapes has a class that is wanted in column 'class'", 10, label_field="class")
     refused(tmp_path, frame().set_crs(None, allow_override=True), "has no CRS; give it with --label-crs", 10)
     (tmp_path / "t.csv").write_text("class\n1\n")
     refused(tmp_path, tmp_path / "t.csv", "has no geometries", 10, label_field="class")

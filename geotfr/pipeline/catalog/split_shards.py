@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import DamagedError
+from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer import Manifest, SetNames, ShardInfo, is_manifest, read_manifest
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.pipeline.export.chunks import CHUNK_BYTES
@@ -52,7 +52,18 @@ def write_split_shards(
     ----------
     splits
         ``(rows of the table,) int64``: the number of each patch's split in ``names``, -1 for none.
+
+    Raises
+    ------
+    UsageError
+        A split whose name, perhaps a table's value, is that of another folder.
     """
+    for name in names:
+        if set(name) & set("/\\\0"):
+            raise UsageError(
+                f"{table.path}: a split is called {name!r}, which can't be part of a file's name; name it without"
+                " slashes, or leave --shards out"
+            )
     coding = codec(compressor)
     manifest = _manifest_of(table)
     with contextlib.ExitStack() as stack:

@@ -232,7 +232,8 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
     inside = _on_grid(places, rasters.geobox)
     if not inside.any():
         if not wanted.allow_empty:
-            raise InputError(_nothing_there(found, rasters.geobox))
+            has_class = np.array([value is not None for value in (*values, None)])[found.codes].any()
+            raise InputError(_nothing_there(found, rasters.geobox) if has_class else _no_class(found, wanted))
         warnings.append(f"{found.name}: none of its shapes lies on the export's grid; all of it is background")
     codes = found.codes[chosen][inside]
     burnt = np.array([wanted.ignore if value is None else value for value in (*values, None)], object)[codes]
@@ -371,10 +372,18 @@ def _on_grid(places: NDArray[np.object_], geobox: GeoBox) -> NDArray[np.bool_]:
     return np.asarray((right >= 0) & (left <= cols) & (bottom >= 0) & (top <= rows))
 
 
+def _no_class(found: Shapes, wanted: LabelOptions) -> str:
+    return (
+        f"{found.name}: none of its {len(found):,} shapes has a class that is wanted"
+        + (f" in column {wanted.field!r}" if wanted.field else "")
+        + "; check --label-field, --label-classes and --label-where, or take all as background (--label-allow-empty)"
+    )
+
+
 def _nothing_there(found: Shapes, geobox: GeoBox) -> str:
     west, south, east, north = geobox.bounds()
     return (
-        f"{found.name}: none of its {len(found):,} shapes has a class and lies on the export's grid"
+        f"{found.name}: none of its {len(found):,} shapes lies on the export's grid"
         f" ({west:g} {south:g} to {east:g} {north:g} in {geobox.crs[:40] or 'no CRS'}); check its CRS (--label-crs) and"
         " --label-where, or take it as background (--label-allow-empty)"
     )
