@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FileSummary", "is_sequence_file", "read_examples", "read_sequences"]
 
+_LOOK_BYTES = 64 << 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSummary:
@@ -61,7 +63,8 @@ def is_sequence_file(path: str, compression: Compression = "auto") -> bool:
     An Example has one field, the first. A file without a whole record is no sequence file.
     """
     with open_stream(path, compression) as stream:
-        for block in RecordBlocks(stream, on_bad_record="repair", report=ReadReport()):
+        # No more is read of it than a record takes: from a store that would be a download.
+        for block in RecordBlocks(stream, on_bad_record="repair", report=ReadReport(), batch_bytes=_LOOK_BYTES):
             start, size = int(block.starts[0]), int(block.sizes[0])
             payload = block.data[start + HEADER_BYTES : start + size - FOOTER_BYTES].tobytes()
             try:

@@ -224,7 +224,7 @@ def test_a_forked_process_says_so_and_does_not_wait(memory: Any, monkeypatch: py
 def test_verify_asks_for_the_bytes_of_a_shard_once(
     memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch, compressed: bool
 ) -> None:
-    values = np.random.default_rng(3).random((1, 1536, 1536), np.float32)
+    values = np.random.default_rng(3).random((1, 2560, 2560), np.float32)
     source = write_raster(scene.parent / "large.tif", values)
     result = geotfr.export_image(source, "s3://bucket/v", patch_dimensions=64, compressed=compressed)
     (shard,) = result.shards
