@@ -58,6 +58,16 @@ def assert_item(document: dict[str, Any], folder: Path) -> None:
     assert len(properties["proj:shape"]) == 2
     assert len(properties["proj:transform"]) == 6
     assert properties["proj:code"] is None or properties["proj:code"].count(":") == 1
+    # What the schema of labels says of rasters: no property's name, and lists of which one type is certain.
+    for classes in properties.get("label:classes", ()):
+        assert properties["label:type"] == "raster"
+        assert classes["name"] is None
+        assert len({isinstance(value, str) for value in classes["classes"]}) == 1
+    if any("/label/" in each for each in document["stac_extensions"]):
+        assert properties["label:properties"] is None
+        assert properties["label:description"]
+    for asset in document["assets"].values():
+        assert {key for key in asset if key.startswith("file:")} == {"file:size"}
     # The core's schemas come with pystac; those of the extensions are on the network.
     stac_validator.JsonSchemaSTACValidator().validate_core(document, pystac.STACObjectType.ITEM, "1.1.0")
     again = pystac.Item.from_dict(document)
@@ -105,10 +115,16 @@ def test_label_bands_have_the_label_extension(tmp_path: Path) -> None:
     made = geotfr.write_stac_item(result.manifest, date="2024-06-01", class_bands="kind")
     assert_item(made.item, tmp_path)
     properties = made.item["properties"]
-    assert properties["label:classes"] == [{"name": "kind", "classes": [1, 2, 7]}]
+    assert properties["label:classes"] == [{"name": None, "classes": [1, 2, 7]}]
+    assert properties["label:description"] == "classes of kind"
     assert (properties["label:type"], properties["label:properties"]) == ("raster", None)
     assert any("label" in each for each in made.item["stac_extensions"])
     assert not made.warnings
+    # Without a table nothing tells the classes.
+    (tmp_path / "set-patches.parquet").unlink()
+    unknown = geotfr.write_stac_item(result.manifest, date="2024-06-01", class_bands="kind", overwrite=True)
+    assert_item(unknown.item, tmp_path)
+    assert "label:classes" not in unknown.item["properties"]
 
 
 @pytest.mark.parametrize(

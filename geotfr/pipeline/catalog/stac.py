@@ -275,9 +275,11 @@ def _labels(path: Path, manifest: Manifest, class_bands: str | Sequence[str]) ->
         return {}
     table = path.with_name(path.name.removesuffix("manifest.json") + "patches.parquet")
     classes = {name: _classes(table, name, len(names)) for name in names}
+    # Of rasters the extension wants null for the name, and a list without classes is of no type.
+    listed = [{"name": None, "classes": values} for values in classes.values() if values]
     return {
         "label:properties": None,
-        "label:classes": [{"name": name, "classes": values} for name, values in classes.items()],
+        **({"label:classes": listed} if listed else {}),
         "label:description": f"classes of {', '.join(names)}",
         "label:type": "raster",
         "label:tasks": ["segmentation"],
