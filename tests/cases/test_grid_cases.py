@@ -76,7 +76,7 @@ def test_case_2_a_patch_larger_than_the_raster_is_a_usage_error(tmp_path: Path, 
     outcome = run(
         *("export", source, "--output", out / "set", "--patch-dimensions", "128", "--quiet", *more),
     )
-    assert_refused(outcome, 2, "0 patches")
+    assert_refused(outcome, 2, "0 patches", "56,67", "--edge pad")
     assert list(out.iterdir()) == []
 
 

@@ -321,7 +321,7 @@ def check_patches(layout: PatchLayout) -> None:
     (height, width), (patch_height, patch_width) = layout.geobox.shape_yx, layout.patch_yx
     raise UsageError(
         f"0 patches: a patch of {patch_width} x {patch_height} doesn't fit into the raster of {width} x {height};"
-        f" give --patch-dimensions of at most {width},{height}"
+        f" give --patch-dimensions of at most {width},{height}, or --edge pad"
     )
 
 
