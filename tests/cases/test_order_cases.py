@@ -84,6 +84,23 @@ def test_case_13_too_few_too_many_and_empty_are_told_before_any_output(tmp_path:
     refused(shards, "p-5.tfrecord")
 
 
+@pytest.mark.parametrize("more", [(), ("--executor", "serial")])
+def test_case_45_records_behind_a_damaged_length_are_missed_by_name(more: tuple[str, ...], tmp_path: Path) -> None:
+    mixer, (shard,) = write_set(tmp_path, PICTURE, patch=(2, 2))
+    whole = bytearray(shard.read_bytes())
+    size = len(whole) // 36
+    whole[5 * size + 3] ^= 4
+    shard.write_bytes(whole)
+    call = ("ingest-predictions", mixer, shard, "--output", tmp_path / "out.tif", "--quiet", "--nodata=-1", *more)
+    skipped = run(*call, "--on-bad-record", "skip")
+    assert_refused(skipped, 12, "36", f"record 5 at byte {5 * size}", "--on-bad-record repair")
+    assert not (tmp_path / "out.tif").exists()
+    assert run(*call, "--on-bad-record", "repair").code == 3
+    want = PICTURE.copy()
+    want[:, 0:2, 10:12] = -1
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], want)
+
+
 def test_case_13_a_shard_given_twice_is_an_error_that_names_it(tmp_path: Path) -> None:
     mixer, shards = twelve(tmp_path, "p-%d")
     outcome = run("ingest-predictions", mixer, *shards, shards[3], "--output", tmp_path / "out.tif", "--quiet")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ from geotfr.errors import OutputError, RecordError, UsageError
 from geotfr.integrity.files import is_sequence_file
 from geotfr.options import nearest
 from geotfr.patches.readings import Reading, UnreadableLengthError, reading_of
-from geotfr.records.faults import ReadReport
+from geotfr.records.faults import Fault, ReadReport
 from geotfr.records.parse.infer import infer_sequence_features
 from geotfr.records.parse.sequence import parse_sequence_example
 from geotfr.records.reader import count_records, read_features, read_records
@@ -274,7 +274,7 @@ class Predictions:
                 raise self._empty(path, total)
             first_of_file += records
         if first_of_file != total:
-            raise self._too_few(first_of_file, total)
+            raise self._too_few(first_of_file, total, report.faults)
 
     def _run(self, run: range, report: ReadReport) -> Iterator[_Rows]:
         """The raster's own records, among those of other rasters; shards behind them aren't looked at."""
@@ -334,7 +334,7 @@ class Predictions:
                 raise self._empty(path, total)
             done += count.records
         if done != total:
-            raise self._too_few(done, total)
+            raise self._too_few(done, total, [fault for count in counts for fault in count.report.faults])
         self.lost = 0 if self._pixels else total - sum(count.good for count in counts)
         return KnownRecords(shards=tuple(count.records for count in counts), pixels=self._pixels)
 
@@ -409,10 +409,14 @@ class Predictions:
             " leave it out or write it again"
         )
 
-    def _too_few(self, found: int, total: int) -> RecordError:
+    def _too_few(self, found: int, total: int, faults: Sequence[Fault] = ()) -> RecordError:
+        advice = "a shard is missing, or these are the predictions of another export"
+        if faults:
+            # Behind a length that is damaged nothing is read, so nobody knows how many records lie there.
+            advice = f"the first fault: {replace(faults[0], hint='')}; --on-bad-record repair looks behind it"
         return RecordError(
             f"{self._found.shards[-1]}: the last of {len(self._found.shards)} shards ends after {found} records;"
-            f" {self._grid_words} expects {total}; a shard is missing, or these are the predictions of another export"
+            f" {self._grid_words} expects {total}; {advice}"
         )
 
     def _too_many(self, path: Path, record: int, total: int) -> RecordError:
