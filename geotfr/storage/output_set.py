@@ -26,7 +26,7 @@ from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
 __all__ = ["OutputSet", "check_head", "differences", "set_output"]
@@ -225,8 +225,11 @@ class OutputSet:
         del largest
         return total
 
-    def check_expected(self, names: Collection[str]) -> None:
-        """Refuse what a set has there that has other names than ``names``; any was refused before, in a folder."""
+    def check_expected(self, sizes: Mapping[str, int | None]) -> None:
+        """Refuse what a set has there and this one won't: other names, or other sizes where these are known.
+
+        In a folder all that is there was refused before.
+        """
 
     def complete(self, facts: Mapping[str, Any]) -> None:
         """Note in the journal that no file will follow those that are finished, and ``facts`` of the whole."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import geotfr
 from geotfr.errors import InputError, LockedError, MissingInputError, OutputError, UsageError
 from geotfr.storage.outputs import local_output
 from geotfr.storage.remote import Store, StoreAddress, StoreLock, lock
+from geotfr.storage.remote.staging import scratch_folder
 from geotfr.stores import client
 from geotfr.stores.file import FIRST_BYTES
 from geotfr.stores.path import StorePath, any_path
@@ -244,3 +246,54 @@ def test_verify_asks_for_the_bytes_of_a_shard_once(
     data[-30] ^= 1
     obstore.put(memory, shard.name, bytes(data))
     assert any("CRC32C of the file" in fault.problem for fault in geotfr.verify(result.manifest).faults)
+
+
+@pytest.mark.parametrize("left", ["scene-00099.tfrecord", "scene.tfrecord", "scene-00001.tfrecord"])
+def test_what_an_older_set_left_is_found_before_the_work(
+    memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    obstore.put(memory, left, b"of other options")
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "geotfr.pipeline.export.run.ExportJob.write_records", lambda *_: pytest.fail("a pixel was read")
+        )
+        assert_refused(export(scene), 14, f"s3://bucket/{left}", "not of it", "--overwrite")
+    assert objects(memory).keys() == {left}
+    assert export(scene, "--overwrite").code == 0
+    assert objects(memory) == own(scene)
+
+
+def test_the_plan_tells_the_space_that_this_machine_needs(memory: Any, scene: Path, tmp_path: Path) -> None:
+    def scratch(*more: object, output: str = "s3://bucket/scene") -> Any:
+        told = run("export", scene.parent / "source.tif", "--output", output, *EXPORT, "--dry-run", "--json", *more)
+        return json.loads(told.stdout)
+
+    whole = scratch()
+    assert whole["scratch"] == {"folder": str(tmp_path / "scratch"), "bytes": whole["bytes_uncompressed"]}
+    a_shard = whole["records_per_shard"] * whole["record_bytes"]
+    assert scratch("--resume")["scratch"]["bytes"] == scratch("--split", "0/2")["scratch"]["bytes"] == 3 * a_shard
+    assert scratch(output=str(tmp_path / "scene"))["scratch"] is None
+    told = run("export", scene.parent / "source.tif", "--output", "s3://bucket/scene", *EXPORT[:-1], "--dry-run").stdout
+    assert f"in {tmp_path / 'scratch'} (TMPDIR) before it is sent" in told
+    seen: list[Any] = []
+    geotfr.export_image(
+        scene.parent / "source.tif", "s3://bucket/p", patch_dimensions=16, on_plan=seen.append, resume=True
+    )
+    assert seen[0].scratch.bytes == seen[0].total_bytes
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next_of_the_same_output(
+    memory: Any, scene: Path, tmp_path: Path
+) -> None:
+    with scratch_folder(StorePath("s3://bucket"), StorePath("s3://bucket/scene")) as living:
+        (living / "a.tmp").touch()
+        dead = [living.with_name(f"{living.name[:-3]}{number}") for number in range(2)]
+        for folder in dead:
+            folder.mkdir()
+            (folder / "b.tmp").touch()
+        other = living.with_name("geotfr-of-another")
+        other.mkdir()
+        assert export(scene).code == 0
+        assert (living / "a.tmp").exists()
+        assert not any(folder.exists() for folder in dead)
+    other.rmdir()

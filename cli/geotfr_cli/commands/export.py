@@ -239,7 +239,8 @@ def command(
         )
         return
     if dry_run:
-        plan = plan_export(sources, **options)
+        is_staged = resume or fast_resume or split is not None or executor in ("processes", "dask") or bool(scheduler)
+        plan = plan_export(sources, prefix=prefix, resume=is_staged, **options)
         warn(plan.warnings, quiet=quiet)
         show(plan.to_text(), plan.to_dict(), quiet=quiet, as_json=as_json)
         return

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from geotfr.patches import PatchLayout
     from geotfr.patches.features import FeatureSpec
     from geotfr.pipeline.export.encode import Encoder
+    from geotfr.pipeline.export.scratch import Scratch
 
 __all__ = ["ExportPlan", "StripPlan", "check_patches", "plan_for"]
 
@@ -104,6 +105,8 @@ class ExportPlan:
         Peak of resident memory.
     warnings
         What a user should know, one line each.
+    scratch
+        What an output in a store needs of this machine's disk; None for others, and where the output isn't known.
     """
 
     layout: PatchLayout
@@ -119,6 +122,7 @@ class ExportPlan:
     workers: int
     memory_bytes: int
     warnings: tuple[str, ...]
+    scratch: Scratch | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -175,6 +179,7 @@ class ExportPlan:
             "bytes_uncompressed": self.total_bytes,
             "workers": self.workers,
             "memory_bytes": self.memory_bytes,
+            "scratch": None if self.scratch is None else self.scratch.to_dict(),
             "warnings": list(self.warnings),
         }
 
@@ -218,6 +223,7 @@ class ExportPlan:
                 else f"shards    {most}{self.shard_count:,}",
                 f"memory    {human_bytes(self.memory_bytes)} with {self.workers}"
                 f" worker{'s' if self.workers > 1 else ''}",
+                *([] if self.scratch is None else [f"scratch   {self.scratch.to_text()}"]),
             )
         )
 

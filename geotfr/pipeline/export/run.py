@@ -25,6 +25,7 @@ from geotfr.pipeline.export.identity import source_identities
 from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, set_facts, unreadable_warnings
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal
+from geotfr.pipeline.export.scratch import with_scratch
 from geotfr.pipeline.export.shards import ShardCutter, ShardWriter
 from geotfr.pipeline.parallel import OrderedWindow, encoder_pool
 from geotfr.pipeline.progress import progress_bar
@@ -163,18 +164,22 @@ class ExportResult:
 def plan_export(
     sources: RastersLike,
     *,
+    prefix: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     workers: int | None = None,
     memory_limit: Size | None = None,
     **options: Unpack[ExportKeywords],
 ) -> ExportPlan:
     """The plan of an export: grid, patches, shards, sizes, memory. Reads headers, no pixels, and writes nothing.
 
-    Parameters and errors are those of :func:`export_image`.
+    Parameters and errors are those of :func:`export_image`. With a ``prefix`` in a store the plan also tells the space
+    that this machine needs.
     """
     checked = ExportOptions.checked(**options)
     threads = resolve_workers(workers, os.cpu_count() or 1)
     with open_rasters(sources, checked, threads) as source:
-        return Prepared(source, checked, workers=threads, memory_limit=memory_limit).plan
+        plan = Prepared(source, checked, workers=threads, memory_limit=memory_limit).plan
+    return plan if prefix is None else with_scratch(plan, os.fspath(prefix), is_staged=resume)
 
 
 def export_image(
@@ -367,6 +372,7 @@ def export_image(
         prepared = Prepared(
             source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error, table=table
         )
+        prepared.plan = with_scratch(prepared.plan, os.fspath(prefix), is_staged=resume or fast_resume)
         if on_plan is not None:
             on_plan(prepared.plan)
         return ExportJob(prepared).run(
@@ -533,14 +539,17 @@ class ExportJob:
             return 0
         return size // (1 if self.options.compressor == "none" else _MOST_DEFLATED)
 
-    def _expected(self, names: SetNames) -> set[str] | None:
-        """The names that the set's files will have; None where the pixels decide how many shards there are."""
-        plan = self.plan
+    def _expected(self, names: SetNames) -> dict[str, int | None] | None:
+        """Names and sizes of the set's files, sizes where they are known; None where the pixels decide the names."""
+        plan, total = self.plan, self.plan.shard_count
         if not plan.is_even or not self._choice.keeps_all:
             return None
-        shards = {names.shard(number, total=plan.shard_count) for number in range(plan.shard_count)}
-        tables = {names.patch_table} if self._rows is not None else set()
-        return shards | tables | {names.manifest, names.mixer(total=plan.shard_count), names.coco}
+        is_plain = self.options.compressor == "none"
+        found: dict[str, int | None] = {
+            names.shard(number, total=total): plan.shard_bytes(number) if is_plain else None for number in range(total)
+        }
+        tables = [names.patch_table] if self._rows is not None else []
+        return found | dict.fromkeys([*tables, names.manifest, names.mixer(total=total), names.coco])
 
     def check_names(self, names: SetNames, *, overwrite: bool) -> None:
         """Refuse, before a pixel is read, names that can't be taken; a set's own files are looked for elsewhere."""

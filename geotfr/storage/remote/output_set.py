@@ -102,12 +102,15 @@ class StoreOutputSet(OutputSet):
         finally:
             self._opened.__exit__(kind, error, trace)
 
-    def check_expected(self, names: Collection[str]) -> None:
-        """Refuse what a set has there that has other names than ``names``, the ones that it will have."""
+    def check_expected(self, sizes: Mapping[str, int | None]) -> None:
+        """See :meth:`OutputSet.check_expected`; bytes are compared when they are known."""
         if not self._may_replace:
-            check_none_differs(
-                self._store, sorted(name for name in self._first if name not in names and name not in self._own)
-            )
+            differing = [
+                name
+                for name, found in self._first.items()
+                if name not in self._own and (name not in sizes or sizes[name] not in (None, found.size))
+            ]
+            check_none_differs(self._store, sorted(differing))
 
     def publish(self, named: Sequence[tuple[str, AtomicFile]], *, incomplete_without: Sequence[str]) -> None:
         """Send the finished files in this order; see :meth:`OutputSet.publish`.

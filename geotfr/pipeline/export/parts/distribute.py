@@ -24,6 +24,7 @@ from geotfr.pipeline.export.parts.stage import PartResult, split_part, stage_par
 from geotfr.pipeline.export.plan import PROCESS_BYTES
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import ExportJob, ExportResult
+from geotfr.pipeline.export.scratch import with_scratch
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at
 from geotfr.storage.staged import StagedParts, part_name
@@ -174,6 +175,7 @@ class Distributed:
                 on_read_error=on_read_error,
                 table=table,
             )
+            prepared.plan = with_scratch(prepared.plan, prefix, is_staged=True, writers=self.workers)
             if on_plan is not None:
                 on_plan(self.plan(prepared))
             return self._run(

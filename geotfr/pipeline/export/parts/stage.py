@@ -22,6 +22,7 @@ from geotfr.pipeline.export.parts.split import parse_split, part_of
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import ExportJournal
 from geotfr.pipeline.export.run import ExportJob
+from geotfr.pipeline.export.scratch import with_scratch
 from geotfr.pipeline.export.shards import ShardWriter
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
@@ -167,6 +168,7 @@ def export_part(
         prepared = Prepared(
             source, checked, workers=threads, memory_limit=memory_limit, on_read_error=on_read_error, table=table
         )
+        prepared.plan = with_scratch(prepared.plan, os.fspath(prefix), is_staged=True)
         if on_plan is not None:
             on_plan(prepared.plan)
         return stage_part(
