@@ -45,6 +45,8 @@ def near_offsets(
     margin_yx: tuple[int, int],
     pixel_yx: tuple[float, float],
     distance: float,
+    *,
+    grid_yx: tuple[int, int],
 ) -> list[Offset]:
     """Offsets to patches whose blocks overlap, or are nearer than ``distance``; one of each pair's two.
 
@@ -52,13 +54,15 @@ def near_offsets(
     ----------
     pixel_yx
         Height and width of a pixel, in the unit of ``distance``.
+    grid_yx
+        Rows and columns of patches: no offset is longer, however large the distance.
 
-    >>> [(o.rows, o.columns) for o in near_offsets((4, 4), (2, 2), (1.0, 1.0), 0.0)]
+    >>> [(o.rows, o.columns) for o in near_offsets((4, 4), (2, 2), (1.0, 1.0), 0.0, grid_yx=(9, 9))]
     [(0, 1), (1, -1), (1, 0), (1, 1)]
     """
     most = [
-        math.ceil((2 * margin + distance / pixel) / side) + 1
-        for side, margin, pixel in zip(patch_yx, margin_yx, pixel_yx, strict=True)
+        min(math.ceil((2 * margin + distance / pixel) / side) + 1, count - 1)
+        for side, margin, pixel, count in zip(patch_yx, margin_yx, pixel_yx, grid_yx, strict=True)
     ]
     found = []
     for rows in range(most[0] + 1):

@@ -343,7 +343,7 @@ def test_pairs_of_a_grid_are_those_of_a_slow_search(
         if grid[one] != grid[other]
         and (boxes[one].intersection(boxes[other]).area > 0 or boxes[one].distance(boxes[other]) < distance)
     }
-    offsets = near_offsets(patch, margin, (1.0, 1.0), distance)
+    offsets = near_offsets(patch, margin, (1.0, 1.0), distance, grid_yx=(rows, columns))
     assert sum(int(pairs.sum()) for _, pairs, _ in count_pairs(grid, offsets, 3)) == len(slow)
     gone = losers(grid, offsets, 0, np.array([False, True, True]))
     assert {(int(r), int(c)) for r, c in np.argwhere(gone)} == {
@@ -475,3 +475,10 @@ def test_a_split_named_like_another_folder_gets_no_shards(tmp_path: Path) -> Non
         )
     assert sorted(tmp_path.parent.rglob("*")) == before
     assert made.is_file()
+
+
+def test_a_buffer_wider_than_the_raster_leaves_one_split(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 16, 16)
+    result = geotfr.split_patches(table, by="blocks", shares="a=0.5,b=0.5", block_size_m=80, buffer_m=1e12)
+    assert result.leakage.is_clean
+    assert len(set(geopandas.read_parquet(table)["split"].dropna())) == 1

@@ -186,7 +186,9 @@ def without_leaks(
 
 def _offsets(each: PlacedPatches, distance_m: float) -> list[Any]:
     pixel = pixel_metres(each.patches.geobox)
-    return near_offsets(each.patches.patch_yx, each.patches.margin_yx, pixel, distance_m)
+    patches = each.patches
+    grid = patches.rows, patches.columns
+    return near_offsets(patches.patch_yx, patches.margin_yx, pixel, distance_m, grid_yx=grid)
 
 
 def _example(
