@@ -171,3 +171,12 @@ def test_a_split_of_one_name_packs_all_rasters_into_shared_shards(tmp_path: Path
     assert len(after) == len(before) == 15
     assert all((one["b1"] == other["b1"]).all() for one, other in zip(before, after, strict=True))
     assert [str(item["source"]) for item in after] == ["a.tif"] * 6 + ["b.tif"] * 9
+
+
+@pytest.mark.parametrize("shards", ["separate", "shared"])
+def test_an_error_of_one_raster_names_it(tmp_path: Path, shards: str) -> None:
+    scenes(tmp_path / "in", "a", "b")
+    write_raster(tmp_path / "in" / "small.tif", numbered(1, 1, 1), transform=NORTH_UP, crs="EPSG:32618")
+    options = ("--collection", "--patch-dimensions", "2", "--collection-shards", shards)
+    outcome = run("export", tmp_path / "in", "--output", tmp_path / "all", *options, "--quiet")
+    assert_refused(outcome, 2, "small.tif: 0 patches", "1 x 1")

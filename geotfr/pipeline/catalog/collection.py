@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from geotfr.options import ExportOptions, resolve_workers
 from geotfr.options.values import checked_choice
 from geotfr.pipeline.catalog.collect import TableRequest
-from geotfr.pipeline.catalog.members import Members, find_rasters
+from geotfr.pipeline.catalog.members import Members, find_rasters, named
 from geotfr.pipeline.catalog.shared_shards import SharedShards, check_shareable
 from geotfr.pipeline.export.run import export_image
 from geotfr.pipeline.sizes import human_bytes
@@ -175,18 +175,19 @@ def export_collection(
         for place, name in enumerate(wanted, 1):
             if on_raster is not None:
                 on_raster(name, place, len(wanted))
-            results[name] = export_image(
-                rasters[name],
-                members.prefix_of(name),
-                overwrite=overwrite,
-                on_read_error=on_read_error,
-                patch_table=True,
-                class_bands=class_bands,
-                workers=workers,
-                memory_limit=memory_limit,
-                progress=progress,
-                **options,
-            )
+            with named(rasters[name]):
+                results[name] = export_image(
+                    rasters[name],
+                    members.prefix_of(name),
+                    overwrite=overwrite,
+                    on_read_error=on_read_error,
+                    patch_table=True,
+                    class_bands=class_bands,
+                    workers=workers,
+                    memory_limit=memory_limit,
+                    progress=progress,
+                    **options,
+                )
         facts = {**_facts(results), "patches": members.join()}
     return CollectionResult(
         table=members.table,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geotfr.errors import DamagedError, InputError, MissingInputError, OutputExistsError, UsageError
+from geotfr.errors import DamagedError, GeotfrError, InputError, MissingInputError, OutputExistsError, UsageError
 from geotfr.mixer import Manifest, SetNames, is_manifest, natural_key, read_manifest
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
@@ -16,16 +17,27 @@ from geotfr.vectors.patch_table import read_patch_table
 from geotfr.vectors.table_beside import shards_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from geotfr.options import ExportOptions
     from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["Members", "find_rasters"]
+__all__ = ["Members", "find_rasters", "named"]
 
 _RASTER_SUFFIXES = (".tif", ".tiff")
+
+
+@contextlib.contextmanager
+def named(raster: Path) -> Iterator[None]:
+    """Errors that name ``raster``: those of an export of one raster needn't."""
+    try:
+        yield
+    except GeotfrError as error:
+        if raster.name in str(error):
+            raise
+        raise type(error)(f"{raster}: {error}") from error
 
 
 def find_rasters(sources: PathLike | Sequence[PathLike]) -> dict[str, Path]:

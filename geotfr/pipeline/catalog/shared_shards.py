@@ -18,6 +18,7 @@ import numpy as np
 from geotfr.errors import LockedError, OutputError, UsageError
 from geotfr.mixer import CollectionPlace, Manifest, Mixer, ShardInfo, shard_number, shard_stem
 from geotfr.pipeline.catalog.exported import fills_of, patch_set_of, shard_content
+from geotfr.pipeline.catalog.members import named
 from geotfr.pipeline.catalog.staged_rows import read_rows, rows_bytes
 from geotfr.pipeline.export.outcome import outcome_warnings, unreadable_warnings
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
@@ -181,7 +182,8 @@ class SharedShards:
             for place, name in enumerate(self._sets, 1):
                 if on_raster is not None:
                     on_raster(name, place, len(self._sets))
-                written.append(self._write(name, rasters[name], outputs, writer))
+                with named(rasters[name]):
+                    written.append(self._write(name, rasters[name], outputs, writer))
             writer.finish()
             infos = [
                 ShardInfo(
