@@ -1,13 +1,13 @@
 """Cutting patches out of a strip: views, casts and fills, whole runs of patches at once.
 
 A *strip* is some patch rows by some patch columns with the margins around them, held as one array per plane and their
-validity. A *run* is consecutive patches of one patch row in it. Patches are strided views of the strip, so the
-only copy is the cast into the record.
+validity. A *run* is consecutive patches of one patch row in it, or the same of some rows. Patches are strided views
+of the strip, so the only copy is the cast into the record.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,16 +19,30 @@ if TYPE_CHECKING:
 
     from geotfr.patches.layout import PatchLayout
 
-__all__ = ["Run", "Strip", "clamped_fill", "count_inexact", "count_masked", "fill_masked", "runs"]
+__all__ = ["Run", "Strip", "clamped_fill", "count_inexact", "count_masked", "fill_masked", "rectangles", "runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Consecutive patches of one patch row of a strip; ``row`` and ``column`` count patches from the strip's corner."""
+    """``count`` consecutive patches of a patch row of a strip, or of each of ``rows``.
+
+    ``row`` and ``column`` count patches from the strip's corner.
+    """
 
     row: int
     column: int
     count: int
+    rows: int = 1
+
+    @property
+    def patches(self) -> int:
+        """How many there are."""
+        return self.rows * self.count
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(patch,)``, or ``(patch row, patch)`` for several rows."""
+        return (self.count,) if self.rows == 1 else (self.rows, self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +88,12 @@ class Strip:
         return (self.rows.start + rows) * self.layout.columns + self.columns.start + columns
 
     def blocks(self, array: NDArray[Any], run: Run) -> NDArray[Any]:
-        """The blocks of ``run``: an overlapping read-only view ``(patch, row, col)`` of a strip's array."""
+        """The blocks of ``run``: an overlapping read-only view of a strip's array, ``(*run.shape, row, col)``."""
         height, width = self.layout.block_yx
         return self._windows(array, run, (0, 0), (height, width))
 
     def cores(self, array: NDArray[Any], run: Run) -> NDArray[Any]:
-        """The patches of ``run`` without margins: a view ``(patch, row, col)`` of a strip's array."""
+        """The patches of ``run`` without margins: a view of a strip's array, ``(*run.shape, row, col)``."""
         return self._windows(array, run, self.layout.margin_yx, self.layout.patch_yx)
 
     def _windows(
@@ -87,15 +101,17 @@ class Strip:
     ) -> NDArray[Any]:
         patch_height, patch_width = self.layout.patch_yx
         row, col = run.row * patch_height + offset_yx[0], run.column * patch_width + offset_yx[1]
-        if run.count == 1:
+        if run.patches == 1:
             # Plain slicing takes a tenth of the time of as_strided, and large patches come one by one.
             return array[np.newaxis, row : row + shape_yx[0], col : col + shape_yx[1]]
         corner = array[row:, col:]
         row_stride, col_stride = array.strides
         return np.lib.stride_tricks.as_strided(
             corner,
-            shape=(run.count, *shape_yx),
-            strides=(patch_width * col_stride, row_stride, col_stride),
+            shape=(*run.shape, *shape_yx),
+            strides=(patch_height * row_stride, patch_width * col_stride, row_stride, col_stride)[
+                -len(run.shape) - 2 :
+            ],
             writeable=False,
         )
 
@@ -118,6 +134,32 @@ def runs(positions: NDArray[np.int64], columns: int) -> Iterator[Run]:
     for start, stop in zip(starts, [*starts[1:], len(positions)], strict=True):
         row, column = divmod(int(positions[start]), columns)
         yield Run(row=row, column=column, count=int(stop - start))
+
+
+def rectangles(positions: NDArray[np.int64], columns: int) -> Iterator[Run]:
+    """As :func:`runs`, those of equal columns in rows that follow each other as one.
+
+    >>> [(r.row, r.rows, r.column, r.count) for r in rectangles(np.arange(3, 14), columns=4)]
+    [(0, 1, 3, 1), (1, 2, 0, 4), (3, 1, 0, 2)]
+    """
+    last: Run | None = None
+    for run in _whole_rows(positions, columns) or runs(positions, columns):
+        if last is not None:
+            if (run.column, run.count, run.row) == (last.column, last.count, last.row + last.rows):
+                last = replace(last, rows=last.rows + 1)
+                continue
+            yield last
+        last = run
+    if last is not None:
+        yield last
+
+
+def _whole_rows(positions: NDArray[np.int64], columns: int) -> list[Run]:
+    """The one run of all patches of some rows, if that is what the positions are."""
+    count = len(positions)
+    if not count or count % columns or positions[0] % columns or positions[-1] - positions[0] != count - 1:
+        return []
+    return [Run(row=int(positions[0]) // columns, column=0, count=columns, rows=count // columns)]
 
 
 def count_masked(valid: NDArray[np.bool_], layout: PatchLayout, rows: int, columns: int) -> NDArray[np.int64]:

@@ -118,14 +118,14 @@ def make_layer(
 def _turns(geobox: GeoBox, grid: GeoBox) -> list[int]:
     """By how many turns of 360 degrees the raster ``geobox`` is moved to meet ``grid``: all ways, from west to east;
     none unless both are in degrees."""
-    from shapely import Polygon, box
-
     if not (_is_in_degrees(geobox.crs) and _is_in_degrees(grid.crs)):
         return []
     (west, _, east, _), (least, _, most, _) = geobox.bounds(), grid.bounds()
     slack = LATTICE_PX * (east - west) / geobox.shape_yx[1]
     if west - slack <= least and most <= east + slack:
         return [0]  # a raster a little more than 360 degrees wide would also meet it elsewhere
+    from shapely import Polygon, box
+
     rows, cols = geobox.shape_yx
     raster = box(LATTICE_PX, LATTICE_PX, cols - LATTICE_PX, rows - LATTICE_PX)
     height, width = grid.shape_yx

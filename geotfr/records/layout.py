@@ -132,14 +132,9 @@ class RecordLayout:
 
     def allocate(self, count: int) -> NDArray[np.uint8]:
         """``count`` records with every value 0 and no checksum yet, ``(count, record_bytes) uint8``."""
-        records = np.zeros((count, self.record_bytes), np.uint8)
-        position = 0
-        for piece in self._pieces:
-            if isinstance(piece, int):
-                position += piece
-            else:
-                records[:, position : position + len(piece)] = np.frombuffer(piece, np.uint8)
-                position += len(piece)
+        template = b"".join(bytes(piece) if isinstance(piece, int) else piece for piece in self._pieces)
+        records = np.empty((count, self.record_bytes), np.uint8)
+        records[:] = np.frombuffer(template, np.uint8)
         return records
 
     def values(self, records: NDArray[np.uint8], index: int) -> NDArray[Any]:

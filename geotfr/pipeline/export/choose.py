@@ -226,7 +226,9 @@ class PatchChoice:
         pixels = self._layout.patch_yx[0] * self._layout.patch_yx[1]
         masked = strip.masked_counts.ravel()
         # A division rounds as the threshold's text did: a share that just meets it is kept.
-        kept = (masked / pixels <= self._threshold) & ((pixels - masked) / pixels >= self._min_valid)
+        kept = np.ones(masked.size, np.bool_)
+        if masked.any():
+            kept = (masked / pixels <= self._threshold) & ((pixels - masked) / pixels >= self._min_valid)
         for value, share in self._min_shares:
             kept &= self._count_class(strip, value) / pixels >= share
         return np.asarray(kept)

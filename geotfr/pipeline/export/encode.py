@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from geotfr.patches.cut import runs
+from geotfr.patches.cut import rectangles, runs
 from geotfr.pipeline.export.chunks import Slots
 from geotfr.pipeline.export.fill import LIST_DTYPE, EncodeCounts, count_overwritten, fill_channel, fill_feature
 from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["Encoded", "Encoder", "Unit", "make_encoder", "slots_of"]
 
 UNIT_BYTES = 2**20
+SMALL_RECORD_BYTES = 2**12
+SMALL_UNIT_BYTES = 2**21
+"""Units of small records. numpy lets go of the interpreter lock in every step: where steps take microseconds, threads
+wake each other at each, and two take longer than one."""
 # The longest varint: negative numbers take ten bytes.
 _LONGEST_VARINT = 10
 # Most integers of rasters take two or three.
@@ -133,6 +137,16 @@ def make_encoder(
     return _EvenEncoder(layout, features, patch_index)
 
 
+def _unit_bytes(record_bytes: int) -> int:
+    return SMALL_UNIT_BYTES if record_bytes <= SMALL_RECORD_BYTES else UNIT_BYTES
+
+
+def _unit_patches(record_bytes: int, columns: int) -> int:
+    """How many patches make a unit: whole rows of them where several fit, as these are cut in one step."""
+    fitting = max(_unit_bytes(record_bytes) // record_bytes, 1)
+    return fitting // columns * columns or fitting
+
+
 class _Buffers:
     """Recycled memory of records of one layout: templates are written once."""
 
@@ -168,7 +182,7 @@ class _EvenEncoder:
         layouts = [self._layout(width) for width in widths]
         self.record_bytes = self.usual_record_bytes = layouts[-1].record_bytes
         self.is_even = len(layouts) == 1
-        self._unit_patches = max(UNIT_BYTES // self.record_bytes, 1)
+        self._unit_patches = _unit_patches(self.record_bytes, layout.columns)
         self._buffers = dict(zip(widths, (_Buffers(each, self._unit_patches) for each in layouts), strict=True))
         self._layouts = dict(zip(widths, layouts, strict=True))
 
@@ -214,11 +228,11 @@ class _EvenEncoder:
         records = buffer[: len(positions)]
         counts = EncodeCounts()
         done = 0
-        for run in runs(positions, len(strip.columns)):
-            part = records[done : done + run.count]
-            done += run.count
+        for run in rectangles(positions, len(strip.columns)):
+            part = records[done : done + run.patches]
+            done += run.patches
             for number, feature in enumerate(self._features):
-                values = layout.values(part, number).reshape(run.count, len(feature.planes), *self._block)
+                values = layout.values(part, number).reshape(*run.shape, len(feature.planes), *self._block)
                 fill_feature(strip, run, feature, values, range(self._block[0]), counts)
             count_overwritten(strip, run, counts)
         if index is not None:
@@ -257,7 +271,7 @@ class _VarintEncoder:
             fixed = sum(size for size, feature in zip(most, features, strict=True) if feature.kind != Kind.INT64)
             self.record_bytes += objects.most_bytes
             self.usual_record_bytes = max(self.record_bytes // _SHARE_OF_VARINTS, fixed)
-        self._unit_patches = max(UNIT_BYTES // self.usual_record_bytes, 1)
+        self._unit_patches = _unit_patches(self.usual_record_bytes, layout.columns)
 
     def _layout(self, sizes: Sequence[int]) -> ExampleLayout:
         lists = [
@@ -278,12 +292,12 @@ class _VarintEncoder:
         for feature, length in zip(self._features, self._lengths, strict=True):
             values = np.empty((len(unit.positions), length), LIST_DTYPE[feature.kind])
             done = 0
-            for run in runs(unit.positions, len(strip.columns)):
-                part = values[done : done + run.count].reshape(run.count, len(feature.planes), *self._block)
-                done += run.count
+            for run in rectangles(unit.positions, len(strip.columns)):
+                part = values[done : done + run.patches].reshape(*run.shape, len(feature.planes), *self._block)
+                done += run.patches
                 fill_feature(strip, run, feature, part, range(self._block[0]), counts)
             columns.append(_column(feature.name, feature.kind, values))
-        for run in runs(unit.positions, len(strip.columns)):
+        for run in rectangles(unit.positions, len(strip.columns)):
             count_overwritten(strip, run, counts)
         if self._index_name:
             columns.append(_column(self._index_name, Kind.INT64, strip.numbers(unit.positions)[:, np.newaxis]))
@@ -309,9 +323,9 @@ class _SequenceEncoder:
         self._even = self._layout([1] * channels)
         most = self._layout([_LONGEST_VARINT] * channels)
         self.record_bytes = self.usual_record_bytes = most.record_bytes
-        row_bytes = self._block[1] * self.record_bytes
-        self._unit_rows = min(max(UNIT_BYTES // row_bytes, 1), self._block[0])
-        self._unit_patches = max(UNIT_BYTES // (row_bytes * self._block[0]), 1)
+        row_bytes, unit_bytes = self._block[1] * self.record_bytes, _unit_bytes(self.record_bytes)
+        self._unit_rows = min(max(unit_bytes // row_bytes, 1), self._block[0])
+        self._unit_patches = max(unit_bytes // (row_bytes * self._block[0]), 1)
         self._unit_records = self._unit_patches * self._unit_rows * self._block[1]
         self._buffers = _Buffers(self._even, self._unit_records)
 

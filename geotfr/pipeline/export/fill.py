@@ -66,9 +66,9 @@ LIST_DTYPE: dict[str, np.dtype[Any]] = {
 def fill_feature(
     strip: Strip, run: Run, feature: FeatureSpec, values: NDArray[Any], rows: range, counts: EncodeCounts
 ) -> None:
-    """Write a feature of the patches of ``run`` into ``values`` ``(patch, channel, row, col)``."""
+    """Write a feature of the patches of ``run`` into ``values`` ``(*run.shape, channel, row, col)``."""
     for channel in range(len(feature.planes)):
-        fill_channel(strip, run, feature, channel, values[:, channel], rows, counts)
+        fill_channel(strip, run, feature, channel, values[..., channel, :, :], rows, counts)
 
 
 def fill_channel(
@@ -80,14 +80,14 @@ def fill_channel(
     rows: range,
     counts: EncodeCounts,
 ) -> None:
-    """Write one channel of the patches of ``run`` into ``values`` ``(patch, row, col)``: cast, count, fill."""
+    """Write one channel of the patches of ``run`` into ``values`` ``(*run.shape, row, col)``: cast, count, fill."""
     plane, fill = feature.planes[channel], feature.fills[channel]
     if plane is None:
         values[...] = _as_written(fill, values.dtype)
         return
-    pixels = strip.blocks(strip.planes[plane], run)[:, rows.start : rows.stop]
+    pixels = strip.blocks(strip.planes[plane], run)[..., rows.start : rows.stop, :]
     mask = strip.plane_valid[plane]
-    valid = None if mask is None else strip.blocks(mask, run)[:, rows.start : rows.stop]
+    valid = None if mask is None else strip.blocks(mask, run)[..., rows.start : rows.stop, :]
     if values.dtype.kind == "i" and pixels.dtype == np.uint64:
         _check_int64(strip, run, feature, pixels, valid)
     if values.dtype.kind == "f" and pixels.dtype.itemsize > 2 and pixels.dtype != np.float32:
@@ -121,7 +121,7 @@ def _count_narrowed(
     """Count what float32 can't hold, patch cores only: margins would count a pixel several times."""
     (margin_y, margin_x), (height, width) = strip.layout.margin_yx, strip.layout.patch_yx
     lines = slice(max(margin_y - rows.start, 0), max(margin_y + height - rows.start, 0))
-    core = (slice(None), lines, slice(margin_x, margin_x + width))
+    core = (..., lines, slice(margin_x, margin_x + width))
     inexact, infinite = count_inexact(pixels[core], values[core], None if valid is None else valid[core])
     counts.inexact += inexact
     counts.infinite += infinite
@@ -134,8 +134,8 @@ def _check_int64(
     if valid is not None:
         bad &= valid
     if bad.any():
-        patch = int(np.flatnonzero(bad.any(axis=(1, 2)))[0])
-        number = (strip.rows.start + run.row) * strip.layout.columns + strip.columns.start + run.column + patch
+        row, column = divmod(int(np.flatnonzero(bad.any(axis=(-2, -1)))[0]), run.count)
+        number = (strip.rows.start + run.row + row) * strip.layout.columns + strip.columns.start + run.column + column
         raise InputError(
             f"band {feature.name!r}, patch {number}: {pixels[bad][0]} is beyond {_INT64_MAX}, the largest that an"
             " int64 list holds; use --feature-kinds float, or mask it with --nodata"
