@@ -46,7 +46,9 @@ COMMANDS = {
 
 _INTERRUPTED = 130
 _TERMINATED = 143
+_CANNOT_READ = 10
 _CANNOT_WRITE = 14
+_OF_WRITING = frozenset({errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG})
 _OUT_OF_MEMORY = 13
 
 
@@ -149,8 +151,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = None
         code = 1
     except OSError as error:
-        fallback = _CANNOT_WRITE if _is_of_streams(error) else 1
-        code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
+        code = _told(_line(error), getattr(error, "exit_code", _code_of(error)), error, settings)
     except Exception as error:
         fallback = _OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
         code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
@@ -181,9 +182,18 @@ def _line(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and _is_of_streams(error):
         return f"standard output can't be written: {error.strerror}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}; give another path, or have it opened to you"
     if isinstance(error, MemoryError):
         return f"out of memory: {error}; use a lower --memory-limit or fewer --workers"
     return f"a fault in geotfr: {type(error).__name__}: {error}; run again with --debug and report what it prints"
+
+
+def _code_of(error: OSError) -> int:
+    """The exit code of what the system said of a file, or of a stream."""
+    if _is_of_streams(error) or error.errno in _OF_WRITING:
+        return _CANNOT_WRITE
+    return _CANNOT_READ if error.filename is not None else 1
 
 
 def _is_of_streams(error: OSError) -> bool:

@@ -14,7 +14,7 @@ from geotfr.mixer.manifest import is_manifest
 from geotfr.mixer.mixer import is_mixer
 from geotfr.mixer.sets import find_beside, find_predictions, find_shards
 from geotfr.stores.address import address_scheme
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from geotfr.mixer import Manifest, Mixer
@@ -82,7 +82,7 @@ def expanded(source: PathLike | Sequence[PathLike]) -> list[Path]:
     for each in given:
         name = os.fspath(each)
         if os.path.exists(name) or not glob.has_magic(name) or address_scheme(name):  # noqa: PTH110  # perhaps with a wildcard
-            paths.append(any_path(name))
+            paths.append(input_path(name))
             continue
         found = sorted(glob.glob(name))  # noqa: PTH207  # the pattern holds its folder
         if not found:

@@ -25,7 +25,7 @@ from geotfr.mixer.names import plain_name
 from geotfr.mixer.sets import manifest_beside
 from geotfr.mixer.store_hint import store_hint
 from geotfr.records.faults import Fault
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def find_inputs(paths: PathLike | Sequence[PathLike]) -> Inputs:
     DamagedError
         A mixer or manifest that can't be read.
     """
-    given = [any_path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    given = [input_path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     if not given:
         raise UsageError("no files; name TFRecord files, a folder, a mixer or a manifest")
     for path in given:

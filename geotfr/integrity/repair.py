@@ -12,7 +12,7 @@ from geotfr.records.framing import RecordBlocks
 from geotfr.records.gzip import codec
 from geotfr.records.stream import open_stream
 from geotfr.storage import atomic_output
-from geotfr.stores.path import any_path, is_local
+from geotfr.stores.path import input_path, is_local, output_path
 
 if TYPE_CHECKING:
     from geotfr.records.stream import Compression
@@ -109,7 +109,7 @@ def repair(
     >>> result.records, result.fault_count, result.lost_bytes
     (2, 1, 30)
     """
-    source, target = any_path(path), any_path(output)
+    source, target = input_path(path), output_path(output)
     is_local_pair = is_local(source) and is_local(target) and target.exists() and source.exists()
     if source == target or (is_local_pair and target.samefile(source)):
         raise UsageError(f"{target}: a file isn't repaired in place; name another output")

@@ -12,7 +12,7 @@ from geotfr.grid.crs import crs_wkt
 from geotfr.mixer.manifest import Manifest, is_manifest, read_manifest
 from geotfr.mixer.mixer import Mixer, is_mixer, read_mixer
 from geotfr.mixer.names import is_shard_name, natural_key, plain_name, shard_number, shard_pattern, shard_stem
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     import os
@@ -85,8 +85,8 @@ def find_predictions(
     DamagedError
         The mixer is none, or the shards' numbers have a gap.
     """
-    where = any_path(mixer_or_folder)
-    paths = [any_path(shard) for shard in shards]
+    where = input_path(mixer_or_folder)
+    paths = [input_path(shard) for shard in shards]
     mixer_path = grid_file(where) if where.is_dir() else where
     mixer, manifest = _grid_of(mixer_path)
     if where.is_dir() and not paths:
@@ -111,7 +111,7 @@ def find_each(folder: str | os.PathLike[str], *, shard_order: str = "natural") -
     DamagedError
         See :func:`find_predictions`.
     """
-    top = any_path(folder)
+    top = input_path(folder)
     if not top.is_dir():
         raise MissingInputError(f"{top}: no such folder; the sets of --each lie in one")
     found: dict[str, PredictionSet] = {}
@@ -149,9 +149,9 @@ def find_beside(
     Beside it a manifest's own list counts, then names that begin with the mixer's own, then the only set of shards
     that there is. Raises as :func:`find_predictions`.
     """
-    where = any_path(mixer_or_manifest)
+    where = input_path(mixer_or_manifest)
     mixer, manifest = _grid_of(where)
-    paths = [any_path(shard) for shard in shards]
+    paths = [input_path(shard) for shard in shards]
     if not paths:
         folder = where.parent
         stem = _stem_of(where)
@@ -169,7 +169,7 @@ def find_shards(paths: Iterable[str | os.PathLike[str]], *, shard_order: str = "
 
     Raises as :func:`find_predictions`.
     """
-    given = [any_path(path) for path in paths]
+    given = [input_path(path) for path in paths]
     if len(given) == 1 and given[0].is_dir():
         given = _only_shards(given[0], None)
     return ordered_shards(given, shard_order=shard_order)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputError
 from geotfr.mixer.store_hint import store_hint
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
     DamagedError
         It isn't UTF-8 JSON, or not an object, or holds NaN, a key twice, or is nested deeper than 32 levels.
     """
-    path = any_path(path)
+    path = input_path(path)
     try:
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:
@@ -50,7 +50,7 @@ def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
 
 def may_be_json(path: str | Path) -> bool:
     """Whether ``path`` begins as a JSON object does: a look that spares reading shards, which a store sends whole."""
-    path = any_path(path)
+    path = input_path(path)
     if path.suffix == ".json":
         return True
     with path.open("rb") as file:

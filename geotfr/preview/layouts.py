@@ -13,7 +13,7 @@ from geotfr.mixer.sets import grid_file, manifest_beside
 from geotfr.patches import PatchLayout
 from geotfr.pipeline.export.plan import ExportPlan
 from geotfr.pipeline.export.run import ExportResult, plan_export
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from geotfr.options import ExportKeywords, PairXY
@@ -72,7 +72,7 @@ def _known(source: Any) -> DrawnLayout | None:
         return DrawnLayout(name="mixer", layout=_of_mixer(source))
     if not isinstance(source, str | os.PathLike):
         return None
-    path = any_path(source)
+    path = input_path(source)
     if path.is_dir():
         path = grid_file(path)
     if path.suffix != ".json" and not (path.is_file() and (is_mixer(path) or is_manifest(path))):

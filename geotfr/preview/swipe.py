@@ -11,7 +11,7 @@ from geotfr.grid.crs import same_crs
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles
 from geotfr.storage import atomic_output
 from geotfr.storage.inputs import check_not_input
-from geotfr.stores.path import any_path
+from geotfr.stores.path import output_path
 
 if TYPE_CHECKING:
     import os
@@ -179,7 +179,7 @@ def write_swipe(
     OutputError
         It can't be written, or exists and ``overwrite`` is False.
     """
-    check_not_input(any_path(output), (before, after))
+    check_not_input(output_path(output), (before, after))
     page = swipe_page(before, after, labels=labels, title=title, bands=bands, percentiles=percentiles, side=side)
     with atomic_output(output, overwrite=overwrite) as file:
         file.write(page.encode())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from geotfr.errors import MissingInputError, UsageError
 from geotfr.rasters.bands import SourceSpec, parse_source
 from geotfr.stores.address import address_scheme
+from geotfr.stores.path import is_there
 
 __all__ = ["ArrayBandSpec", "parse_array_band"]
 
@@ -55,7 +55,7 @@ def parse_array_band(text: str) -> ArrayBandSpec:
         raise UsageError(f"--array-band {text!r}: write NAME=BANDS, as in evi=3-14 or evi=stack_*.tif:2")
     elements: list[int | SourceSpec] = []
     # A file's name may hold a comma.
-    for item in [rest] if Path(rest).exists() else rest.split(","):
+    for item in [rest] if is_there(rest) else rest.split(","):
         elements += _elements(item.strip(), text)
     twice = next((element for element in elements if elements.count(element) > 1), None)
     if twice is not None:
@@ -66,7 +66,7 @@ def parse_array_band(text: str) -> ArrayBandSpec:
 
 def _elements(item: str, text: str) -> list[int | SourceSpec]:
     numbers = _NUMBERS.fullmatch(item)
-    if numbers and not Path(item).exists():
+    if numbers and not is_there(item):
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
         if first == 0 or last == 0:
             raise UsageError(f"--array-band {text!r}: band 0; bands count from 1")
@@ -76,7 +76,7 @@ def _elements(item: str, text: str) -> list[int | SourceSpec]:
     if not item:
         raise UsageError(f"--array-band {text!r}: an element is missing; write NAME=BANDS, as in evi=3-14")
     spec = parse_source(item)
-    if address_scheme(spec.path) or Path(spec.path).exists():
+    if address_scheme(spec.path) or is_there(spec.path):
         return [spec]
     if not glob.has_magic(spec.path):
         raise MissingInputError(f"--array-band {text!r}: {spec.path}: no such file")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from geotfr.errors import UsageError
+from geotfr.stores.path import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,7 +109,7 @@ def parse_source(text: str) -> SourceSpec:
     True
     """
     match = re.fullmatch(r"(.+):([0-9]+)", text, re.DOTALL)
-    if match is None or Path(text).exists():
+    if match is None or is_there(text):
         return SourceSpec(text)
     band = int(match[2])
     if band == 0:

@@ -17,7 +17,7 @@ from geotfr.records.bytestream import ByteStream, Compression, PlainStream
 from geotfr.records.crc import masked_crc32c
 from geotfr.records.inflate import CHUNK_BYTES, GZIP_MAGIC, GzipStream, ZlibStream
 from geotfr.records.layout import HEADER_BYTES
-from geotfr.stores.path import StorePath, any_path
+from geotfr.stores.path import StorePath, input_path
 
 if TYPE_CHECKING:
     from geotfr.records.faults import ReadReport
@@ -86,7 +86,7 @@ def open_stream(
 
 
 def _open_file(path: str) -> tuple[io.RawIOBase, int]:
-    place = any_path(path)
+    place = input_path(path)
     if isinstance(place, StorePath):
         stored = place.raw()
         return stored, stored.size

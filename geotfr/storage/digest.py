@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from geotfr.records.crc import crc32c
-from geotfr.stores.path import StorePath, any_path
+from geotfr.stores.path import StorePath, input_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def file_crc32c(path: Path | str) -> int:
     OSError
         The file can't be read.
     """
-    place = any_path(path)
+    place = input_path(path)
     if isinstance(place, StorePath):
         return crc_of_stored(place)
     descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC)

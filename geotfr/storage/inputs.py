@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from geotfr.errors import UsageError
 from geotfr.mixer.manifest import is_manifest
 from geotfr.mixer.mixer import is_mixer
-from geotfr.stores.path import any_path, is_local
+from geotfr.stores.path import any_path, is_local, is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def check_not_input(target: Path, inputs: Iterable[object]) -> None:
     UsageError
         ``target`` is one of them.
     """
-    if is_local(target) and not target.exists():
+    if is_local(target) and not is_there(target):
         return
     if any(_is_same(target, given) for given in inputs if isinstance(given, str | os.PathLike)):
         raise UsageError(f"{target}: the output is one of the inputs; give another path")
@@ -49,4 +49,4 @@ def _is_same(target: Path, given: str | os.PathLike[str]) -> bool:
 def _is_file(target: Path, other: Path) -> bool:
     if not (is_local(target) and is_local(other)):
         return target == other
-    return other.exists() and target.samefile(other)
+    return is_there(other) and target.samefile(other)

@@ -6,6 +6,7 @@ own folder, and a path that ``pathlib`` made has lost a slash. So nothing that a
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import io
 import os
@@ -14,7 +15,7 @@ import urllib.parse
 from pathlib import Path, PosixPath
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.errors import InputError, MissingInputError, OutputError, UsageError
 from geotfr.stores.address import STORE_SCHEMES, WEB_SCHEMES, StoreAddress, address_scheme
 from geotfr.stores.client import client_of
 from geotfr.stores.file import StoreFile
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
     from geotfr.stores.client import StoreClient, StoredObject
 
-__all__ = ["StorePath", "any_path", "is_local"]
+__all__ = ["StorePath", "any_path", "input_path", "is_local", "is_there", "output_path"]
 
 _BUFFER_BYTES = 64 << 10
+_IS_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EBADF})
 
 
 def any_path(given: str | os.PathLike[str]) -> Path:
-    """The path that a user gave: a :class:`StorePath` for an address, else a local one. Nothing is asked for.
+    """The path that a user gave: a :class:`StorePath` for an address, else a local one; nothing is looked up.
 
     Raises
     ------
@@ -45,9 +47,52 @@ def any_path(given: str | os.PathLike[str]) -> Path:
     >>> any_path("sets/scene-mixer.json").name
     'scene-mixer.json'
     """
-    if isinstance(given, Path):
-        return given
-    text = os.fspath(given)
+    return given if isinstance(given, Path) else _of_text(os.fspath(given))
+
+
+def input_path(given: str | os.PathLike[str]) -> Path:
+    """As :func:`any_path`, of what is to be read; it need not be there.
+
+    Raises
+    ------
+    InputError
+        What is there can't be known: a folder on the way is closed to this user, or a name is too long.
+    UsageError
+        As of :func:`any_path`.
+    """
+    return _reachable(any_path(given), InputError)
+
+
+def output_path(given: str | os.PathLike[str]) -> Path:
+    """As :func:`input_path`, of what is to be written; OutputError in place of InputError."""
+    return _reachable(any_path(given), OutputError)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether a local path leads to something, as far as can be known; ``Path.exists`` raises where it can't.
+
+    >>> is_there("a" * 300)
+    False
+    """
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _reachable(path: Path, error: type[InputError | OutputError]) -> Path:
+    """``path``, where the system says that something is there, or isn't: ``pathlib`` raises what else it says."""
+    if is_local(path):
+        try:
+            path.stat()
+        except OSError as reason:
+            if reason.errno not in _IS_ABSENT:
+                raise error(
+                    f"{path}: can't be reached: {reason.strerror}; give another path, or have it opened to you"
+                ) from reason
+        except ValueError as reason:
+            raise error(f"{str(path)!r}: {reason}; give a path without it") from reason
+    return path
+
+
+def _of_text(text: str) -> Path:
     if not text:
         raise UsageError("path: found an empty text; give a file, a folder ('.' for this one) or an address")
     scheme = address_scheme(text)

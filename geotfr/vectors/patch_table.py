@@ -16,7 +16,7 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import DamagedError, InputError, MissingInputError, OutputError, UsageError
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
-from geotfr.stores.path import any_path, is_local
+from geotfr.stores.path import input_path, is_local
 from geotfr.vectors import arrow_arrays
 from geotfr.vectors.extra import load_arrow
 from geotfr.vectors.geoparquet import Writable, geo_metadata
@@ -234,7 +234,7 @@ def read_patch_table(path: str | Path) -> PatchTable:
     DamagedError
         It is of a newer format, or its metadata are damaged.
     """
-    path = any_path(path)
+    path = input_path(path)
     pa, pq = load_arrow(), load_arrow("pyarrow.parquet")
     if not path.is_file():
         raise MissingInputError(f"{path}: no such file; 'geotfr table' makes a patch table")

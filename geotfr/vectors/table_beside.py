@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from geotfr.errors import DamagedError, MissingInputError
 from geotfr.mixer.names import plain_name
 from geotfr.mixer.patch_tables import is_patch_table
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def table_of(source: PathLike | Sequence[PathLike]) -> Path | None:
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
     if len(given) != 1:
         return None
-    path = any_path(given[0])
+    path = input_path(given[0])
     if is_table_name(path):
         if not path.is_file():
             raise MissingInputError(f"{path}: no such file; 'geotfr table' makes a patch table")

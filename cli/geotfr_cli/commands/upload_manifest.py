@@ -59,13 +59,13 @@ def command(
     from geotfr.pipeline.ingest.upload_manifest import upload_manifest
     from geotfr.storage.atomic import atomic_output
     from geotfr.storage.inputs import check_not_input
-    from geotfr.stores.path import any_path
+    from geotfr.stores.path import output_path
 
     found = upload_manifest(mixer, shards, properties=dict(map(_property, properties)), **options)
     if output is None:
         show(found.to_text().rstrip("\n"), found.document, quiet=False, as_json=as_json)
         return
-    check_not_input(any_path(output), found.files)
+    check_not_input(output_path(output), found.files)
     with atomic_output(output, overwrite=overwrite) as file:
         file.write(found.to_text().encode())
     files = [str(path) for path in found.files]

@@ -12,6 +12,7 @@ from geotfr.errors import DamagedError, GeotfrError, InputError, MissingInputErr
 from geotfr.mixer import Manifest, SetNames, is_manifest, natural_key, read_manifest
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
+from geotfr.stores.path import input_path
 from geotfr.vectors.joined_tables import write_joined_tables
 from geotfr.vectors.patch_table import read_patch_table
 from geotfr.vectors.table_beside import shards_beside
@@ -45,7 +46,7 @@ def find_rasters(sources: PathLike | Sequence[PathLike]) -> dict[str, Path]:
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     paths: list[Path] = []
     for each in given:
-        path = Path(each)
+        path = input_path(each)
         if path.is_dir():
             found = [entry for entry in path.iterdir() if entry.suffix.lower() in _RASTER_SUFFIXES and entry.is_file()]
             if not found:

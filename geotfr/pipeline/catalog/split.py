@@ -21,7 +21,7 @@ from geotfr.pipeline.catalog.split_shards import write_split_shards
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path, output_path
 from geotfr.vectors.arrow_arrays import texts_by_number
 from geotfr.vectors.patch_table import PatchTable, read_patch_table, rewrite_patch_table
 
@@ -201,8 +201,8 @@ def split_patches(
         buffer_m=_metres("buffer_m", buffer_m) or 0.0,
     )
     distance = _metres("distance_m", distance_m)
-    opened = read_patch_table(any_path(table))
-    target = any_path(output) if output is not None else opened.path
+    opened = read_patch_table(input_path(table))
+    target = output_path(output) if output is not None else opened.path
     _check_target(opened, target, overwrite=overwrite)
     sets = _placed(opened)
     made = _Made(opened, sets, request)

@@ -19,7 +19,7 @@ from geotfr.pipeline.catalog.collect import MOST_CLASSES
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
-from geotfr.stores.path import any_path
+from geotfr.stores.path import output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,7 +146,7 @@ def compute_statistics(
             raise UsageError(f"percentiles: found {percentile!r}; allowed are numbers from 0 to 100")
     if not 0 <= bins <= 1 << 20:
         raise UsageError(f"bins: found {bins}; allowed are 0 to {1 << 20}")
-    target = None if output is None else any_path(output)
+    target = None if output is None else output_path(output)
     if target is not None:
         check_output(target, overwrite=overwrite)
     names = [name.strip() for name in (class_bands.split(",") if isinstance(class_bands, str) else class_bands)]

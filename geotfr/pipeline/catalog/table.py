@@ -24,7 +24,7 @@ from geotfr.records.places import record_places
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path, output_path
 from geotfr.vectors.patch_table import PatchSet, TablePart, write_patch_table
 from geotfr.vectors.user_columns import UserColumns
 
@@ -140,7 +140,7 @@ def make_patch_table(
     if rasters is not None and masked_value is not None:
         raise UsageError("masked_value: the rasters tell what is masked; leave one of them out")
     reader = SetReader(source, kernel_size=kernel_size)
-    target = any_path(output) if output is not None else _beside(source, reader)
+    target = output_path(output) if output is not None else _beside(source, reader)
     check_output(target, overwrite=overwrite)
     given = [rasters] if isinstance(rasters, str | os.PathLike) else rasters or ()
     check_not_input(target, (*reader.shards, *given, join))
@@ -331,7 +331,7 @@ def _fills(reader: SetReader) -> dict[str, float]:
 def _beside(source: PathLike | Sequence[PathLike], reader: SetReader) -> Path:
     """Where the table of a set goes by default."""
     given = [source] if isinstance(source, str | os.PathLike) else list(source)
-    first = any_path(given[0])
+    first = input_path(given[0])
     folder = first if first.is_dir() else first.parent
     grids = [first] if first.suffix == ".json" else sorted(folder.glob("*.json"), key=natural_key)
     found = next((path for path in grids if is_manifest(path) or is_mixer(path)), None)

@@ -13,6 +13,7 @@ from geotfr.errors import InputError, UsageError
 from geotfr.grid.export_grid import GridRequest
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.object_features import object_feature_names
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +141,7 @@ def with_labels(rasters: RasterSource, options: ExportOptions) -> tuple[Labelled
 def _file_of(text: str) -> Path:
     from geotfr.rasters.bands import parse_source
 
-    return Path(parse_source(text).path)
+    return input_path(parse_source(text).path)
 
 
 def _head(path: Path, size: int) -> bytes:

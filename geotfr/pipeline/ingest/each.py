@@ -10,7 +10,7 @@ from geotfr.mixer.sets import find_each
 from geotfr.options import IngestKeywords, IngestOptions
 from geotfr.pipeline.ingest.run import ingest_set, ingest_workers, plan_set
 from geotfr.storage.atomic import check_output
-from geotfr.stores.path import any_path, is_local
+from geotfr.stores.path import is_local, output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def ingest_each(
     checked.check_for_many()
     threads, spread = ingest_workers(workers, executor, scheduler, checked)
     found = find_each(folder, shard_order=checked.shard_order)
-    target = any_path(output)
+    target = output_path(output)
     try:
         # A store has no folders.
         if is_local(target):

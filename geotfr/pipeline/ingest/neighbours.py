@@ -26,7 +26,7 @@ from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
 from geotfr.storage.lock import OutputLock
 from geotfr.storage.outputs import local_output
-from geotfr.stores.path import any_path
+from geotfr.stores.path import output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ def ingest_mosaic(
     checked = IngestOptions.checked(**options)
     checked.check_for_many()
     threads, spread = ingest_workers(workers, executor, scheduler, checked)
-    target = any_path(output)
+    target = output_path(output)
     check_output(target, overwrite=overwrite)
     found = find_each(folder, shard_order=checked.shard_order)
     check_not_input(target, (path for each in found.values() for path in files_read(each, checked)))

@@ -20,7 +20,7 @@ from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, open_source_mask
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
 from geotfr.storage.outputs import local_output
-from geotfr.stores.path import any_path, is_local
+from geotfr.stores.path import is_local, output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -174,7 +174,7 @@ def ingest_predictions(
         raise UsageError("output is missing; give the path of the GeoTIFF to write")
     checked = IngestOptions.checked(**options)
     threads, spread = ingest_workers(workers, executor, scheduler, checked)
-    target = any_path(output)
+    target = output_path(output)
     check_output(target, overwrite=overwrite)
     given = [shards] if isinstance(shards, str | os.PathLike) else list(shards)
     found = _found(mixer, given, checked, grid=grid, patch_dimensions=patch_dimensions, edge=edge)
@@ -182,7 +182,7 @@ def ingest_predictions(
         found,
         target,
         checked,
-        preview=None if preview is None else any_path(preview),
+        preview=None if preview is None else output_path(preview),
         overwrite=overwrite,
         threads=threads,
         spread=spread,

@@ -15,7 +15,7 @@ from geotfr.pipeline.ingest.output_grid import output_grid
 from geotfr.pipeline.ingest.predictions import Predictions
 from geotfr.pipeline.predict.inputs import InputFeature, Piece
 from geotfr.records.faults import ReadReport
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -159,7 +159,7 @@ def _found(
     mixer: str | os.PathLike[str], shards: Sequence[str | os.PathLike[str]], shard_order: str | None
 ) -> PredictionSet:
     """The set; a manifest, or a mixer that has one beside it, tells its shards."""
-    path = any_path(mixer)
+    path = input_path(mixer)
     if not shards and path.is_file():
         manifest = read_manifest(path) if is_manifest(path) else manifest_beside(path, read_mixer(path))
         if manifest is not None:

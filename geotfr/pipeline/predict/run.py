@@ -23,7 +23,7 @@ from geotfr.pipeline.predict.raster_inputs import RasterInputs
 from geotfr.pipeline.predict.record_inputs import RecordInputs
 from geotfr.pipeline.predict.result import PredictResult
 from geotfr.pipeline.predict.shards import PredictionSetWriter
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path, output_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -155,9 +155,9 @@ def predict(
     if Path(output).suffix.lower() in _RASTERS:
         _refuse(options, ("patch_index", "bands"), "isn't for predictions that a model makes; leave it out")
         destination = RasterDestination(
-            any_path(output),
+            output_path(output),
             checked,
-            preview=None if preview is None else any_path(preview),
+            preview=None if preview is None else output_path(preview),
             overwrite=overwrite,
             threads=threads,
         )
@@ -254,7 +254,7 @@ def _is_of_records(source: object) -> bool:
     """Whether ``source`` is a folder, a mixer or a manifest."""
     if not isinstance(source, str | os.PathLike):
         return False
-    path = any_path(source)
+    path = input_path(source)
     return path.is_dir() or path.suffix == ".json" or (path.is_file() and (is_mixer(path) or is_manifest(path)))
 
 

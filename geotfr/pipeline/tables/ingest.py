@@ -15,7 +15,7 @@ from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.faults import ReadReport
 from geotfr.storage.atomic import atomic_output, atomic_path
 from geotfr.storage.inputs import check_not_input
-from geotfr.stores.path import any_path
+from geotfr.stores.path import input_path, output_path
 from geotfr.vectors.join import joined_by_key, joined_by_order
 from geotfr.vectors.manifest import find_table_manifest
 from geotfr.vectors.records import GeometryRequest, record_table
@@ -161,7 +161,7 @@ def ingest_table(
     """
     started = time.perf_counter()
     paths = _paths(records)
-    target = None if output is None else any_path(output)
+    target = None if output is None else output_path(output)
     if target is not None:
         check_not_input(target, (*paths, join))
     if key is not None and join is None:
@@ -169,7 +169,7 @@ def ingest_table(
     report = ReadReport()
     table = record_table(
         paths,
-        find_table_manifest(any_path(paths[0])) if len(paths) == 1 else None,
+        find_table_manifest(input_path(paths[0])) if len(paths) == 1 else None,
         GeometryRequest(x=x, y=y, column=geometry_column, crs=crs),
         date_format=date_format,
         keeps_coordinates=target is not None and target.suffix.lower() == ".csv",

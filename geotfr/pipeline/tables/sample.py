@@ -23,7 +23,7 @@ from geotfr.pipeline.sizes import human_bytes
 from geotfr.pipeline.tables.export import write_table_records
 from geotfr.pipeline.tables.ingest import write_vector_file
 from geotfr.storage.inputs import check_not_input
-from geotfr.stores.path import any_path
+from geotfr.stores.path import output_path
 from geotfr.vectors.geometry import transform_between
 from geotfr.vectors.plan import plan_table
 from geotfr.vectors.points import read_points
@@ -212,8 +212,8 @@ def sample_points(
     limit = DEFAULT_MEMORY_BYTES if memory_limit is None else parse_size("memory_limit", memory_limit)
     names = [name.strip() for name in bands.split(",")] if isinstance(bands, str) else bands
     specs = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    if is_vector_name(any_path(output)):
-        check_not_input(any_path(output), (*specs, points))
+    if is_vector_name(output_path(output)):
+        check_not_input(output_path(output), (*specs, points))
     found = read_points(open_table(points, TableRequest.of(options)), options.selectors)
     with (
         open_sources(
@@ -236,7 +236,7 @@ def sample_points(
     inside = sampler.inside
     outside, on_mask = int((~inside).sum()), int((inside & ~sampler.valid).sum())
     warnings = [*raster_warnings, *_losses(outside, on_mask, masked)]
-    target = any_path(output)
+    target = output_path(output)
     manifest = None
     if is_vector_name(target):
         written = _write_vector(target, table, keeps_geometry=options.geometry != "none", overwrite=options.overwrite)
