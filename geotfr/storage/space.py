@@ -30,8 +30,12 @@ def free_bytes(folder: Path) -> int:
         raise output_error(folder, error) from error
 
 
-def check_space(folder: Path, needed_bytes: int, *, what: str, advice: str = "give another --output") -> None:
+def check_space(
+    folder: Path, needed_bytes: int, *, what: str, advice: str = "give another --output", in_store: str = ""
+) -> None:
     """Refuse, before any work, what can't fit into ``folder``.
+
+    ``in_store`` is more advice for an output in a store.
 
     Raises
     ------
@@ -39,7 +43,10 @@ def check_space(folder: Path, needed_bytes: int, *, what: str, advice: str = "gi
         Fewer than ``needed_bytes`` are free there.
     """
     if not is_local(folder):
-        folder, advice = scratch_parent(), "set TMPDIR to another folder: what goes to a store is made there first"
+        folder, advice = (
+            scratch_parent(),
+            "set TMPDIR to another folder: what goes to a store is made there first" + in_store,
+        )
     free = free_bytes(folder)
     if free < needed_bytes:
         raise OutputError(

@@ -477,3 +477,37 @@ def test_a_large_shard_is_copied_through_this_machine(
     failing(monkeypatch, "copy", lambda _: True)
     geotfr.finalize_export(OUT)
     assert objects(memory) == expected
+
+
+@pytest.mark.parametrize("text", [b'{}\n{"facts": {}, "bytes": "x"}\n', b"[]\n", b"no JSON\n"])
+def test_a_journal_of_other_make_is_told_or_replaced(memory: Any, source: Path, text: bytes) -> None:
+    expected = whole_of(source, GIVEN)
+    part(source, 0, 2, **GIVEN)
+    (name,) = [name for name in objects(memory) if name.endswith("-journal")]
+    obstore.put(memory, name, text)
+    if text.startswith(b"{"):
+        with pytest.raises(DamagedError, match="no journal of staged files"):
+            part(source, 0, 2, resume=True, **GIVEN)
+        with pytest.raises(DamagedError, match="no journal of staged files"):
+            geotfr.finalize_export(OUT)
+    else:
+        with pytest.raises(MissingInputError, match=r"missing: 0"):
+            geotfr.finalize_export(OUT)
+    for number in range(2):
+        part(source, number, 2, **GIVEN)
+    geotfr.finalize_export(OUT)
+    assert objects(memory) == expected
+
+
+def test_a_journal_names_no_objects_but_staged_ones(memory: Any, source: Path) -> None:
+    part(source, 0, 2, **GIVEN)
+    part(source, 1, 2, **GIVEN)
+    obstore.put(memory, "secret.txt", b"of another's")
+    (secret,) = [each for each in obstore.list_with_delimiter(memory)["objects"] if each["path"] == "secret.txt"]
+    (name,) = [name for name in objects(memory) if name.endswith("part-1-of-2-journal")]
+    lines = [json.loads(line) for line in objects(memory)[name].splitlines()]
+    lines[1] |= {"object": "secret.txt", "etag": secret["e_tag"].strip('"'), "bytes": 12}
+    obstore.put(memory, name, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    with pytest.raises(InputError, match="is gone; run its part again"):
+        geotfr.finalize_export(OUT)
+    assert objects(memory)["secret.txt"] == b"of another's"

@@ -433,7 +433,8 @@ class ExportJob:
             whole_bytes = sum(shard.file.size for shard in journal.shards)
             shard_bytes = self.least_bytes(plan.records_per_shard * plan.record_bytes)
             needed = outputs.local_bytes(self.least_bytes(plan.total_bytes) - whole_bytes, shard_bytes)
-            check_space(names.folder, needed, what="this export")
+            sends = "" if resume else "; or give --resume (resume=True), which sends each shard when it is finished"
+            check_space(names.folder, needed, what="this export", in_store=sends)
             report(journal.first_patch, whole_bytes)
             is_size_known = plan.is_even and options.compressor == "none" and self._choice.keeps_all
             writer = ShardWriter(

@@ -12,13 +12,14 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import LockedError
+from geotfr.errors import DamagedError, LockedError
 from geotfr.storage.journal import Journal, journal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from geotfr.storage.remote.store import Store
+    from geotfr.stores.client import StoredObject
 
 __all__ = ["StoreJournal"]
 
@@ -28,7 +29,7 @@ _PAUSE_S = 10.0
 
 
 class StoreJournal(Journal):
-    """The journal ``name`` in the folder of ``store``; see :class:`Journal`. It is read before it is started."""
+    """The journal ``name`` in the folder of ``store``; see :class:`Journal`. Look at it before it is started."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -45,6 +46,15 @@ class StoreJournal(Journal):
         """Whether lines can be added."""
         return self._is_open
 
+    def look(self) -> StoredObject | None:
+        """What the store tells of the object that is there, the one that :meth:`start` replaces.
+
+        Raises OutputError where the store refuses.
+        """
+        found = self._store.head(self._name, is_writing=True)
+        self._etag = None if found is None else found.etag
+        return found
+
     def read(self) -> list[dict[str, Any]]:
         """The lines, the first one first; empty where there is none.
 
@@ -52,13 +62,20 @@ class StoreJournal(Journal):
         ------
         InputError
             The store refuses, or another process changed it meanwhile.
+        DamagedError
+            It is something else.
         """
-        found = self._store.head(self._name, is_writing=True)
+        found = self.look()
         if found is None:
             return []
-        self._etag = found.etag
         data = b"".join(self._store.read(found))
-        return journal_lines(data, name=self._store.address.object(self._name))
+        lines = journal_lines(data, name=self._store.address.object(self._name))
+        if not all(map(_is_line, lines)):
+            raise DamagedError(
+                f"{self._store.address.object(self._name)}: no journal of staged files; remove the object, and run"
+                " without --resume (resume=True)"
+            )
+        return lines
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Begin with ``lines``; they replace what is there.
@@ -109,3 +126,11 @@ class StoreJournal(Journal):
 
     def _append(self, lines: Sequence[Mapping[str, Any]]) -> None:
         self._text += "".join(json.dumps(line, ensure_ascii=True, allow_nan=False) + "\n" for line in lines).encode()
+
+
+def _is_line(line: Any) -> bool:
+    """Whether a line is one that is written here: where it tells of a file, all that it has to."""
+    kinds = {"bytes": int, "crc32c": str, "object": str, "etag": str, "facts": dict}
+    return isinstance(line, dict) and (
+        "facts" not in line or all(isinstance(line.get(key), kind) for key, kind in kinds.items())
+    )

@@ -63,7 +63,8 @@ class StoreLock:
         self._renewing = threading.Lock()
         self._ended = threading.Event()
         try:
-            self._check_others()
+            self.objects = self._check_others()
+            """What the folder holds, listed when the lock was had."""
         except BaseException:
             self.release()
             raise
@@ -140,16 +141,18 @@ class StoreLock:
             raise self._locked(owner, self._name, self._part)
         return etag
 
-    def _check_others(self) -> None:
-        """Refuse a part of a set that is being written, and a set of which a part is."""
+    def _check_others(self) -> dict[str, StoredObject]:
+        """Refuse a part of a set that is being written, and a set of which a part is; the objects of the folder."""
         parts = f"{self._stem}.part-"
-        for name, found in self._store.list(is_writing=True).items():
+        objects = self._store.list(is_writing=True)
+        for name, found in objects.items():
             is_other = name == f"{self._stem}.lock" if self._part else name.startswith(parts)
             if is_other and name.endswith(".lock"):
                 facts = lock_facts(self._store, found)
                 if not self._is_over(found, facts):
                     part = name.removeprefix(f"{self._stem}.").removesuffix(".lock") if not self._part else ""
                     raise self._locked(facts.get("owner", "another process"), name, part)
+        return objects
 
     def _locked(self, owner: str, name: str, part: str) -> LockedError:
         what = f"{part.replace('-', ' ')} of this set" if part else "this set"

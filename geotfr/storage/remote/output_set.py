@@ -72,10 +72,12 @@ class StoreOutputSet(OutputSet):
         with contextlib.ExitStack() as stack:
             if is_locked:
                 self._store, self._store_lock = stack.enter_context(locked_store(place, output, part=part))
+                self._objects = self._store_lock.objects
             else:
                 self._store = opened_store(place)
+                self._objects = self._store.list(is_writing=True)
             self._read_journal(output, part)
-            self._first = self._there(self._store.list(is_writing=True))
+            self._first = self._there(self._objects)
             told = [name for name in self._first if name.endswith(".json") and name not in self._own]
             if told and not overwrite:
                 raise OutputExistsError(

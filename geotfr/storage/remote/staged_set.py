@@ -92,8 +92,11 @@ class StagedStoreSet(StoreOutputSet):
             raise WorkerLostError(f"{output}: the run for which this was made has ended; nothing more is written")
         self._set_stem, self._object_stem = staging_stem(output), staging_stem(output, part)
         self._store_journal = StoreJournal(self._store, f"{self._object_stem}-journal")
-        lines = self._store_journal.read()
-        self._store_lines = lines if self._continues else []
+        self._store_lines: list[dict[str, Any]] = []
+        if self._continues:
+            self._store_lines = self._store_journal.read()
+        else:
+            self._store_journal.look()
         self._own = {name for line in self._store_lines for name in line.get("publish", ())}
 
     def local_bytes(self, total: int, largest: int) -> int:
@@ -103,7 +106,8 @@ class StagedStoreSet(StoreOutputSet):
         """Start the journal; see :meth:`OutputSet.begin`. A file is taken for whole by its size and ETag."""
         if self._lines:
             check_head(self._output, self._lines[0], head)
-        objects = self._store.list(is_writing=True)
+        # Nobody else has written files of this stem since.
+        objects = self._objects
         published = [line["publish"] for line in self._lines if "publish" in line]
         lines = [line for line in self._lines[1:] if "facts" in line]
         found: list[tuple[AtomicFile, dict[str, Any]]] = []

@@ -148,8 +148,6 @@ def locked_store(place: StorePath, output: Path, *, part: str = "") -> Iterator[
         The store refuses, or there is no such bucket.
     """
     store = opened_store(place)
-    # A bucket that isn't there is told before the lock is tried.
-    store.list(is_writing=True)
     with StoreLock(store, output, part=part) as lock:
         yield store, lock
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from oracle.rasters import write_raster
 from oracle.run import Outcome, assert_refused, contents, run
-from oracle.store import Shop
+from oracle.store import Fault, Shop
 
 import geotfr
+from geotfr.storage.outputs import local_output
 from geotfr.storage.remote import Store, StoreAddress, StoreLock
 from geotfr.stores.path import StorePath
 
@@ -86,9 +89,6 @@ def test_an_upload_cut_in_its_parts_appears_nowhere_and_the_next_run_completes(
 ) -> None:
     monkeypatch.setattr("geotfr.storage.remote.digest.PART_BYTES", 5 << 20)
     raster = scene.parent / "big.tif"
-    import numpy as np
-    from oracle.rasters import write_raster
-
     write_raster(raster, np.random.default_rng(5).random((1, 1664, 1664), np.float32))
     words = ("export", raster, "--output", OUT, "--patch-dimensions", "128", "--no-compressed", "--quiet")
     shop.fault = lambda request: "cut" if "partNumber=2" in request else None
@@ -97,6 +97,29 @@ def test_an_upload_cut_in_its_parts_appears_nowhere_and_the_next_run_completes(
     shop.fault = None
     assert run(*words).code == 0
     assert geotfr.verify("s3://sets/a/scene-manifest.json").is_good
+    assert shop.unfinished() == 0
+
+
+@pytest.mark.parametrize("fault", [503, "cut"])
+def test_a_part_of_an_upload_that_fails_is_sent_again_by_itself(
+    shop: Shop, scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    monkeypatch.setattr("geotfr.storage.remote.digest.PART_BYTES", 5 << 20)
+    monkeypatch.setenv("GEOTFR_RETRY_SECONDS", "30")
+    data = np.random.default_rng(5).bytes(12 << 20)
+    tried: list[str] = []
+
+    def failing(request: str) -> Fault:
+        if "partNumber=" not in request:
+            return None
+        tried.append(request.partition("partNumber=")[2][0])
+        return fault if tried[-1] == "2" and tried.count("2") <= 2 else None
+
+    shop.fault = failing
+    with local_output(StorePath("s3://sets/a/big.bin"), overwrite=False) as path:
+        path.write_bytes(data)
+    assert sorted(tried) == ["1", "2", "2", "2", "3"]
+    assert shop.objects() == {"a/big.bin": data}
     assert shop.unfinished() == 0
 
 
