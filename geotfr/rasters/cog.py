@@ -11,7 +11,8 @@ from geotfr.errors import UsageError
 from geotfr.rasters import creation
 from geotfr.rasters.background import run_in_background
 from geotfr.rasters.safe_open import quiet_georeference, raster_env
-from geotfr.rasters.sink import DISK_HINT, gdal_calls
+from geotfr.rasters.sink import gdal_calls
+from geotfr.rasters.write_error import DISK_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,6 +24,7 @@ from geotfr.rasters.complaints import Complaints, listening
 from geotfr.rasters.float_tiles import takes_float_tiles
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference
 from geotfr.rasters.tile_writer import FloatTileWriter
+from geotfr.rasters.write_error import DISK_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,14 +33,10 @@ if TYPE_CHECKING:
 
     from geotfr.grid import GeoBox
 
-__all__ = ["DISK_HINT", "GeoTiffSink", "gdal_calls", "tag_raster"]
+__all__ = ["GeoTiffSink", "gdal_calls", "tag_raster"]
 
 # No side file: it would stay at the temporary name when the raster is renamed.
 SINK_ENV = {"GDAL_PAM_ENABLED": "NO"}
-
-
-DISK_HINT = "; is the disk full, or a limit of file sizes reached?"
-"""GDAL's words tell the scan line and not the cause."""
 
 
 class GeoTiffSink:

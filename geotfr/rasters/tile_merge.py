@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
-from geotfr.errors import OutputError
 from geotfr.rasters.float_tiles import TileTables, tag_values
+from geotfr.rasters.write_error import write_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,13 +105,13 @@ class TileMerger:
         try:
             self._file = Path(path).open("r+b")  # noqa: SIM115  (closed by __exit__)
         except OSError as error:
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
         try:
             self._tiles = _Tiles.of(self._file)
             self._tables = TileTables(self._file, len(self._tiles.places))
         except (OSError, ValueError, struct.error) as error:
             self._file.close()
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
 
     def append(self, part: str | os.PathLike[str], row: int, col: int) -> None:
         """Copy all tiles of the GeoTIFF ``part``, whose upper-left pixel is at ``row`` and ``col``.
@@ -140,7 +140,7 @@ class TileMerger:
                         raise ValueError(f"{os.fspath(part)} is cut")
                     self._tables.append((plane * whole.grid_yx[0] + y) * whole.grid_yx[1] + x, tile)
         except (OSError, ValueError, struct.error) as error:
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -152,8 +152,4 @@ class TileMerger:
                     self._tables.finish()
         except (OSError, ValueError) as error:
             if kind is None:
-                raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> OutputError:
-        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return OutputError(f"{self._path}: can't be written: {words}")
+                raise write_error(self._path, error) from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import OutputError
 from geotfr.rasters.float_tiles import TileTables, encoded_tile
+from geotfr.rasters.write_error import write_error
 
 if TYPE_CHECKING:
     import os
@@ -54,12 +55,12 @@ class FloatTileWriter:
         try:
             self._file = Path(path).open("r+b")  # noqa: SIM115  (closed by close)
         except OSError as error:
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
         try:
             self._tables = TileTables(self._file, -(-shape_yx[0] // tile_yx[0]) * self._across)
         except (OSError, ValueError, struct.error) as error:
             self._file.close()
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="geotfr-tile") if threads > 1 else None
         self._most_pending = TILES_PER_THREAD * threads
         self._pending: deque[tuple[int, Future[bytes]]] = deque()
@@ -98,8 +99,10 @@ class FloatTileWriter:
                 while self._pending:
                     self._append_oldest()
                 self._tables.finish()
+        except OutputError:
+            raise  # of a tile, told already
         except (OSError, ValueError) as error:
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
         finally:
             self._stop()
 
@@ -120,7 +123,7 @@ class FloatTileWriter:
         try:
             self._tables.append(number, tile)
         except OSError as error:
-            raise self._failed(error) from error
+            raise write_error(self._path, error) from error
 
     def _stop(self) -> None:
         if self._pool is not None:
@@ -136,7 +139,3 @@ class FloatTileWriter:
             for left in range(0, cols, width):
                 number = (row + top) // height * self._across + (col + left) // width
                 yield number, data[:, top : top + height, left : left + width]
-
-    def _failed(self, error: Exception) -> OutputError:
-        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return OutputError(f"{self._path}: can't be written: {words}")

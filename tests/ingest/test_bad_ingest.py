@@ -305,7 +305,8 @@ def test_case_51_a_file_size_limit_is_exit_14_and_leaves_nothing(tmp_path: Path)
         *("ingest-predictions", mixer, *shards, "--output", tmp_path / "out.tif", "--quiet"),
         preexec=_limit_file_size,
     )
-    assert_refused(outcome, 14, "out.tif")
+    assert_refused(outcome, 14, "out.tif", "limit of file sizes")
+    assert outcome.stderr.count("out.tif") == 1
     assert contents(tmp_path) == before
 
 
