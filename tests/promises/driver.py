@@ -32,9 +32,22 @@ def mixed(world: World, found: dict[str, str]) -> str:
     for name, digest in shown.items():
         if digest not in (world.whole.get(name), world.old.get(name)):
             return f"{name} is neither whole nor the old one"
+    if world.kind == "shared":
+        return mixed_collection(world, shown)
     has_manifest = any(name.endswith("manifest.json") for name in shown)
     if has_manifest and shown not in (world.whole, world.old):
         return f"a mixture has a manifest: {sorted(shown)}"
+    return ""
+
+
+def mixed_collection(world: World, shown: dict[str, str]) -> str:
+    """As :func:`mixed`, of a collection that gets a raster more: what was there stays, and is whole without it."""
+    if gone := world.old.keys() - shown.keys():
+        return f"gone: {sorted(gone)}"
+    if "all-scene-manifest.json" in shown and (missing := world.whole.keys() - shown.keys()):
+        return f"the raster has a manifest, and there is no {sorted(missing)}"
+    if shown["all-patches.parquet"] != world.old["all-patches.parquet"] and shown != world.whole:
+        return f"the table tells of a raster that isn't whole: {sorted(shown)}"
     return ""
 
 

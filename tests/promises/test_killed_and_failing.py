@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="runs are forked
 
 DRIVER = Path(__file__).parent / "driver.py"
 EXPORTS = ("float", "ee", "plain", "native", "threshold", "sequence", "overwrite")
-KINDS = (*EXPORTS, "table", "ingest", "cog", "index", "repair")
-NEEDED = {"table": ("pyogrio", "pyarrow")}
+KINDS = (*EXPORTS, "shared", "table", "ingest", "cog", "index", "repair")
+NEEDED = {"table": ("pyogrio", "pyarrow"), "shared": ("pyarrow",)}
 
 
 def drive(mode: str, kinds: str, step: int) -> dict[str, Any]:
@@ -41,7 +41,10 @@ def drive(mode: str, kinds: str, step: int) -> dict[str, Any]:
 def cases(quick: int) -> list[Any]:
     """(kinds, step): each kind on its own and whole, and a share of some kinds that starts one process."""
     whole = [pytest.param(kind, 1, marks=pytest.mark.slow) for kind in KINDS]
-    return [*whole, pytest.param("threshold,sequence,overwrite,table,ingest,cog,index,repair", quick, id="share")]
+    return [
+        *whole,
+        pytest.param("threshold,sequence,overwrite,shared,table,ingest,cog,index,repair", quick, id="share"),
+    ]
 
 
 @pytest.mark.parametrize(("kinds", "step"), cases(29))

@@ -26,7 +26,9 @@ EXPORTS: dict[str, dict[str, Any]] = {
     "sequence": {"sequence_data": True, "max_file_size": 9000, "patch_dimensions": 16},
     "overwrite": {},
 }
-KINDS = (*EXPORTS, "table", "ingest", "cog", "index", "repair")
+KINDS = (*EXPORTS, "shared", "table", "ingest", "cog", "index", "repair")
+REPLACING = ("overwrite", "shared")
+"""Kinds whose runs find what an older one wrote: a set to be replaced, a collection to be added to."""
 
 
 class World:
@@ -56,7 +58,7 @@ class World:
         if kind in ("index", "repair"):
             self._write_records()
         self._warm_up()
-        self.old = self.made("old") if kind == "overwrite" else {}
+        self.old = self.made("old") if kind in REPLACING else {}
         self.whole = self.made("whole")
         self.before = digests(self.inputs)
 
@@ -87,15 +89,24 @@ class World:
         """An empty folder; with the old set in it where one is to be replaced, and the file where one is indexed."""
         out = self.folder / name
         out.mkdir()
-        if self.kind == "overwrite" and not is_old:
+        if self.kind in REPLACING and not is_old:
             shutil.copytree(self.folder / "old", out, dirs_exist_ok=True)
         if self.kind == "index":
             shutil.copy(self.inputs / "a.tfrecord", out)
         return out
 
     def export_old(self, out: Path) -> None:
-        """Write the set that is to be replaced; it has more shards."""
+        """Write the set that is to be replaced, which has more shards, or the collection that gets a raster more."""
+        if self.kind == "shared":
+            self._collect(out, "old.tif", overwrite=False, workers=1)
+            return
         geotfr.export_image(self.inputs / "old.tif", out / "set", workers=1, **{**EXPORT, "max_file_size": 3000})
+
+    def _collect(self, out: Path, *names: str, overwrite: bool, workers: int) -> None:
+        rasters = [self.inputs / name for name in names]
+        geotfr.export_collection(
+            rasters, out / "all", shards="shared", overwrite=overwrite, workers=workers, **self.options
+        )
 
     def run(self, out: Path, *, again: bool = False, resumes: bool = True, workers: int = 1) -> None:
         """The run; ``again`` after one was stopped, which it ``resumes`` if it can, or else replaces."""
@@ -108,6 +119,8 @@ class World:
                 workers=workers,
                 **self.options,
             )
+        elif self.kind == "shared":
+            self._collect(out, "old.tif", "scene.tif", overwrite=again, workers=workers)
         elif self.kind == "table":
             geotfr.export_table(self.inputs / "table.csv", out / "set", overwrite=again, workers=workers)
         elif self.kind == "index":
