@@ -13,9 +13,18 @@ from geotfr.pipeline.set_files import belongs_to
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from geotfr.mixer import ShardInfo
+    from geotfr.mixer import Manifest, ShardInfo
 
-__all__ = ["files_of_set", "listed_shards", "may_belong", "order_of", "set_names"]
+__all__ = [
+    "files_of_member",
+    "files_of_set",
+    "is_member",
+    "listed_shards",
+    "may_be_member",
+    "may_belong",
+    "order_of",
+    "set_names",
+]
 
 
 def set_names(prefix: str | Path) -> SetNames:
@@ -40,6 +49,22 @@ def order_of(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (rank(name), natural_key(name)))
 
 
+def may_be_member(names: SetNames) -> Callable[[str], bool]:
+    """Whether a file name is one that a raster's manifest has where rasters share the set's shards."""
+    return lambda name: name.startswith(names.name) and name.endswith("manifest.json") and name not in names.tellers
+
+
+def is_member(names: SetNames, manifest: Manifest) -> bool:
+    """Whether a raster's records are in the shards of ``names``; a raster without records has none anywhere."""
+    return manifest.collection is not None and all(names.is_of_set(shard.name) for shard in manifest.shards)
+
+
+def files_of_member(manifest: str) -> tuple[str, ...]:
+    """The names that a raster's own files may have, by that of its manifest."""
+    stem = manifest.removesuffix("manifest.json")
+    return f"{stem}patches.parquet", f"{stem}mixer.json", manifest
+
+
 def listed_shards(manifest: Path) -> dict[str, ShardInfo]:
     """The shards that a manifest lists, by name."""
     return {plain_name(shard.name, where=manifest): shard for shard in read_manifest(manifest).shards}
@@ -47,6 +72,8 @@ def listed_shards(manifest: Path) -> dict[str, ShardInfo]:
 
 def files_of_set(prefix: str | Path) -> tuple[list[Path], dict[str, ShardInfo]]:
     """The files of the set at ``prefix`` in order, and what its manifest tells of each shard.
+
+    Of a collection whose rasters share the shards, the files of all of them.
 
     Raises
     ------
@@ -58,7 +85,8 @@ def files_of_set(prefix: str | Path) -> tuple[list[Path], dict[str, ShardInfo]]:
     names = set_names(prefix)
     belongs = belongs_to(names)
     try:
-        found = [entry.name for entry in names.folder.iterdir() if belongs(entry.name) and entry.is_file()]
+        files = [entry.name for entry in names.folder.iterdir() if entry.is_file()]
+        found = [name for name in files if belongs(name)]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingInputError(f"{names.folder}: no such folder; give the PREFIX of an export") from error
     except OSError as error:
@@ -67,6 +95,11 @@ def files_of_set(prefix: str | Path) -> tuple[list[Path], dict[str, ShardInfo]]:
         raise MissingInputError(f"{prefix}: no shards with this prefix; give the PREFIX of an export")
     listed: dict[str, ShardInfo] = {}
     manifests = [name for name in found if name.endswith(".json") and is_manifest(names.folder / name)]
+    for name in filter(may_be_member(names), files):
+        path = names.folder / name
+        if is_manifest(path) and is_member(names, read_manifest(path)):
+            manifests.append(name)
+            found += [each for each in files_of_member(name) if each in files]
     for name in manifests:
         listed |= listed_shards(names.folder / name)
     if manifests:

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import DamagedError, MissingInputError, OutputError
-from geotfr.mixer import is_manifest
+from geotfr.errors import DamagedError, LimitError, MissingInputError, OutputError
+from geotfr.mixer import is_manifest, manifest_of
+from geotfr.mixer.strict_json import parse_json
 from geotfr.pipeline.set_files import belongs_to
 from geotfr.pipeline.sizes import human_bytes
-from geotfr.pipeline.transfer.local_set import listed_shards, may_belong, order_of, set_names
+from geotfr.pipeline.transfer.local_set import (
+    files_of_member,
+    is_member,
+    listed_shards,
+    may_be_member,
+    may_belong,
+    order_of,
+    set_names,
+)
 from geotfr.storage import OutputSet
 from geotfr.storage.remote import Store, StoreAddress
 from geotfr.storage.remote.digest import digest_of, part_bytes
@@ -21,9 +30,9 @@ from geotfr.storage.space import check_space
 from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from geotfr.mixer import ShardInfo
+    from geotfr.mixer import SetNames, ShardInfo
     from geotfr.storage import AtomicFile
     from geotfr.storage.remote import StoredObject
 
@@ -108,12 +117,20 @@ def pull_set(
     store = Store(place, retry_s=retry_seconds)
     if not is_local(names.folder):
         raise OutputError(f"{names.folder}: a pull goes to a folder of this machine; give one")
-    belongs = may_belong(names)
-    found = {name: each for name, each in store.list().items() if belongs(name)}
+    objects, belongs = store.list(), may_belong(names)
+    members = _members(store, place, names, objects)
+    found = {name: each for name, each in objects.items() if belongs(name) or name in members}
     if not found:
         raise MissingInputError(f"{address}: no objects of a set with this prefix; give the folder and the set's name")
     size = sum(each.size for each in found.values())
-    outputs = OutputSet(names.folder, name=names.name, belongs=belongs_to(names), overwrite=overwrite, make_folder=True)
+    is_own = belongs_to(names)
+    outputs = OutputSet(
+        names.folder,
+        name=names.name,
+        belongs=lambda name: name in members or is_own(name),
+        overwrite=overwrite,
+        make_folder=True,
+    )
     with outputs:
         check_space(names.folder, size, what="this set", advice="give another folder")
         # The manifest first: it tells what the others should be.
@@ -123,12 +140,29 @@ def pull_set(
             _check_listed(place, listed[name], files.get(name))
         kept = [name for name in files if not listed or name in listed or name.endswith((".json", ".parquet"))]
         ordered = order_of(kept)
-        outputs.publish([(name, files[name]) for name in ordered], incomplete_without=list(names.tellers))
+        outputs.publish(
+            [(name, files[name]) for name in ordered], incomplete_without=[*names.tellers, *order_of(members)]
+        )
     return PullResult(
         files=tuple(names.folder / name for name in ordered),
         size_bytes=sum(files[name].size for name in ordered),
         seconds=time.perf_counter() - started,
     )
+
+
+def _members(store: Store, place: StoreAddress, names: SetNames, objects: Mapping[str, StoredObject]) -> frozenset[str]:
+    """The files of the rasters whose records are in the set's shards, for a collection that shares them."""
+    found: set[str] = set()
+    for name in filter(may_be_member(names), objects):
+        try:
+            document = parse_json(b"".join(store.read(objects[name])), name=place.object(name), what="manifest")
+            is_one = is_member(names, manifest_of(document))
+        except (DamagedError, LimitError, KeyError, TypeError, ValueError, AttributeError):
+            # Something else that is called so, perhaps of another set.
+            continue
+        if is_one:
+            found |= {each for each in files_of_member(name) if each in objects}
+    return frozenset(found)
 
 
 def _fetch(store: Store, found: StoredObject, outputs: OutputSet) -> AtomicFile:

@@ -123,8 +123,8 @@ def push_set(
             # A bucket that isn't there is told before the lock is tried.
             store.list(is_writing=True)
             lock = stack.enter_context(StoreLock(store, set_output(names.folder, names.name)))
-        belongs = may_belong(names)
-        there = {name: found for name, found in store.list(is_writing=True).items() if belongs(name)}
+        belongs, own = may_belong(names), {path.name for path in files}
+        there = {name: found for name, found in store.list(is_writing=True).items() if belongs(name) or name in own}
         push = Sending(
             store,
             {path.name: path for path in files},

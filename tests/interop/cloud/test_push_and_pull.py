@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from oracle.rasters import NORTH_UP, numbered, write_raster
 from oracle.run import assert_refused, contents, run
 from oracle.store import Shop, make_set
 
@@ -154,3 +155,47 @@ def test_an_address_that_is_none_is_a_usage_error_and_keys_are_not_repeated(
     outcome = run("push", scene, address)
     assert_refused(outcome, 2, words)
     assert "secret" not in outcome.told
+
+
+def collection(folder: Path, *names: str) -> Path:
+    """A collection of small rasters that share shards; its prefix."""
+    pytest.importorskip("pyarrow")
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "sets").mkdir(exist_ok=True)
+    for place, name in enumerate(names):
+        corner = type(NORTH_UP)(10, 0, 500000 + 100 * place, 0, -10, 4000000)
+        if not (folder / "in" / f"{name}.tif").exists():
+            write_raster(folder / "in" / f"{name}.tif", numbered(1, 4, 6) + place, transform=corner)
+    geotfr.export_collection(
+        folder / "in", folder / "sets" / "all", shards="shared", patch_dimensions=2, max_file_size=200
+    )
+    return folder / "sets" / "all"
+
+
+def test_a_collection_with_shared_shards_goes_with_the_files_of_its_rasters(shop: Shop, tmp_path: Path) -> None:
+    prefix = collection(tmp_path, "a", "b")
+    # A set of another prefix that begins as the collection's.
+    geotfr.export_image(tmp_path / "in" / "a.tif", tmp_path / "sets" / "all-other", patch_dimensions=2)
+    own = {name: data for name, data in contents(prefix.parent).items() if not name.startswith("all-other")}
+    assert {"all-a-mixer.json", "all-b-manifest.json", "all-patches.parquet", "all-00000.tfrecord.gz"} < set(own)
+    geotfr.push_set(prefix, "s3://sets/x")
+    geotfr.push_set(tmp_path / "sets" / "all-other", "s3://sets/x")
+    sent = shop.sent()
+    assert sorted(sent[: len(own)]) == sorted(own)
+    assert {*sent[len(own) - 2 : len(own)]} == {"all-a-manifest.json", "all-b-manifest.json"}
+    geotfr.pull_set("s3://sets/x/all", tmp_path / "back")
+    assert contents(tmp_path / "back") == own
+    assert geotfr.verify(tmp_path / "back").is_good
+    assert len(geotfr.PatchDataset(tmp_path / "back" / "all-b-manifest.json")) == 6
+    # A raster more: shards that are there aren't sent again.
+    collection(tmp_path, "a", "b", "c")
+    more = run("push", prefix, "s3://sets/x", "--json", "--overwrite")
+    assert more.code == 0, more.told
+    uploaded = json.loads(more.stdout)["uploaded"]
+    before = [name for name in own if name.endswith(".gz")]
+    assert not set(before) & set(uploaded)
+    assert {"all-c-manifest.json", "all-c-mixer.json", "all-patches.parquet"} < set(uploaded)
+    geotfr.pull_set("s3://sets/x/all", tmp_path / "back", overwrite=True)
+    assert {name: data for name, data in contents(tmp_path / "back").items() if ".gz." not in name} == {
+        name: data for name, data in contents(prefix.parent).items() if not name.startswith("all-other")
+    }
