@@ -167,3 +167,23 @@ def test_a_real_shard_alone_is_refused_by_its_mixer(tmp_path: Path) -> None:
     outcome = run("ingest-predictions", MIXER, SHARD, "-o", tmp_path / "o.tif")
     assert_refused(outcome, {2, 12}, "15", SHARD.name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pixels_of_blocks_around_patches_of_one_pixel_come_back(tmp_path: Path) -> None:
+    pixels = np.arange(12, dtype=np.uint8).reshape(1, 3, 4)
+    source = (pixels, (10, 0, 0, 0, -10, 0), "EPSG:32633")
+    made = geotfr.export_image(source, tmp_path / "s", patch_dimensions=1, kernel_size=(2, 4), sequence_data=True)
+    geotfr.ingest_predictions(made.manifest, made.shards, tmp_path / "o.tif")
+    np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0], pixels)
+
+
+@pytest.mark.parametrize("side", [1, 2])
+def test_the_number_of_a_patch_is_no_band(side: int, tmp_path: Path) -> None:
+    pixels = np.arange(16, dtype=np.uint8).reshape(1, 4, 4)
+    source = (pixels, (10, 0, 0, 0, -10, 0), "EPSG:32633")
+    made = geotfr.export_image(source, tmp_path / "s", patch_dimensions=side, patch_index="n")
+    with pytest.raises(geotfr.RecordError, match=r"'n' is the patch's number, as the manifest tells.* --patch-index n"):
+        geotfr.ingest_predictions(made.manifest, made.shards, tmp_path / "o.tif")
+    for options in ({"patch_index": "n"}, {"bands": ["b1"]}):
+        geotfr.ingest_predictions(made.manifest, made.shards, tmp_path / "o.tif", overwrite=True, **options)
+        np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0], pixels)

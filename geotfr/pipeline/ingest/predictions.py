@@ -189,6 +189,12 @@ class Predictions:
         return frozenset() if name is None else frozenset((name,))
 
     @property
+    def _exported_index(self) -> str | None:
+        """The feature in which the export put the patch's number."""
+        manifest = self._found.manifest
+        return None if manifest is None else manifest.options.get("patch_index")
+
+    @property
     def is_pixelwise(self) -> bool:
         """Whether a record is a pixel, not a patch."""
         return self._pixels is not None
@@ -527,7 +533,9 @@ class Predictions:
         """Pixels that records stand for one by one, the patch's or its block's; None if a record is a patch."""
         height, width = self._grid.patch_yx
         patch = height * width
-        if (patch == 1 and not self._is_sequence) or self._options.per_patch or self._options.patch_index is not None:
+        kernel = self._grid.kernel_yx or (1, 1)
+        block = (height + kernel[0] // 2 * 2) * (width + kernel[1] // 2 * 2)
+        if (block == 1 and not self._is_sequence) or self._options.per_patch or self._options.patch_index is not None:
             return None
         if not self._is_sequence and any(length != 1 for _, length in self._kinds.values()):
             return None
@@ -536,15 +544,13 @@ class Predictions:
                 f"{first.path}: record {first.first_in_file}: one value a feature, and the shards are a collection's;"
                 " records of whole patches are expected, or one value for each with --per-patch"
             )
-        kernel = self._grid.kernel_yx or (1, 1)
-        block = (height + kernel[0] // 2 * 2) * (width + kernel[1] // 2 * 2)
         count = sum(
             1
             for _ in read_records(self._found.shards, verify_checksums=False, on_bad_record="skip", report=ReadReport())
         )
         for pixels in (patch, block):
             if count == pixels * self._expected:
-                return pixels
+                return pixels if pixels > 1 or self._is_sequence else None
         if count == self._expected and not self._is_sequence:
             raise RecordError(
                 f"{first.path}: {count} records of one value a feature, one for each patch; --per-patch pixel makes a"
@@ -560,9 +566,15 @@ class Predictions:
     def _bands(self, first: _Rows) -> tuple[PredictionBand, ...]:
         bands = []
         taken = {name: value for name, value in first.values.items() if name not in self._index_names}
+        record = f"{first.path}: record {first.first_in_file}"
         if self._options.patch_index is not None:
             self._check_index(first, self._options.patch_index)
-        record = f"{first.path}: record {first.first_in_file}"
+        elif self._options.bands is None and self._exported_index in taken:
+            raise RecordError(
+                f"{record}: feature {self._exported_index!r} is the patch's number, as the manifest tells, and no"
+                " prediction; 'geotfr ingest-predictions' takes records by it with"
+                f" --patch-index {self._exported_index}, and leaves it out with --bands"
+            )
         for name, feature in _selected(taken, self._options.bands, record, self._chosen_by):
             kind, length = self._kinds[feature]
             where = f"{record}: feature {feature!r}"
