@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -250,6 +252,24 @@ def test_what_other_processes_can_not_do_is_refused(source: Path, tmp_path: Path
     assert_refused(
         run("export", source, "-o", tmp_path / "b", "--patch-dimensions", 8, "--split", "0/2", "--executor", "dask"), 2
     )
+
+
+@pytest.mark.parametrize("what", ["export", "ingest"])
+def test_a_script_without_a_main_guard_is_told_what_is_missing(what: str, source: Path, tmp_path: Path) -> None:
+    made = geotfr.export_image(source, tmp_path / "made", **GIVEN)
+    call = {
+        "export": f"export_image({str(source)!r}, {str(tmp_path / 'set')!r}, patch_dimensions=8",
+        "ingest": f"ingest_predictions({str(made.mixer)!r}, {[str(shard) for shard in made.shards]!r},"
+        f" {str(tmp_path / 'o.tif')!r}",
+    }[what]
+    script = tmp_path / "script.py"
+    script.write_text(f'import geotfr\ngeotfr.{call}, executor="processes", workers=2)\n')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert 'below if __name__ == "__main__":' in done.stderr
+    assert "AttributeError" not in done.stderr
+    assert not list(tmp_path.glob("set*"))
+    assert not (tmp_path / "o.tif").exists()
 
 
 def test_the_command_tells_how_to_resume(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Executor
+from multiprocessing import current_process
 from typing import TYPE_CHECKING, Literal, get_args
 
 from geotfr.errors import UsageError
@@ -26,7 +27,7 @@ def checked_executor(executor: ExecutorKind | Executor | str | None, scheduler: 
     Raises
     ------
     UsageError
-        No such executor, or a scheduler for another one than dask.
+        No such executor, a scheduler for another one than dask, or processes within one that is just starting.
     """
     if isinstance(executor, Executor):
         if scheduler is not None:
@@ -37,6 +38,12 @@ def checked_executor(executor: ExecutorKind | Executor | str | None, scheduler: 
     )
     if scheduler is not None and kind != "dask":
         raise UsageError(f"scheduler: only the executor dask has one, not {kind}; leave one of them out")
+    # As multiprocessing itself tells, but before this call finds what the first one has locked.
+    if kind == "processes" and getattr(current_process(), "_inheriting", False):
+        raise UsageError(
+            "executor: processes begin by running the script anew, and this call stands there too; put it below"
+            ' if __name__ == "__main__":'
+        )
     return kind
 
 

@@ -55,10 +55,12 @@ class ProcessEngine:
 
     def close(self) -> None:
         """End the processes, whatever they do: what they left half is made again or removed."""
-        for process in self._processes:
+        # One that couldn't be started has nothing to end.
+        started = [process for process in self._processes if process.pid is not None]
+        for process in started:
             process.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        for process in self._processes:
+        for process in started:
             process.join()
 
 
