@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,25 @@ def test_a_wrong_shape_is_told_with_key_record_counts_and_the_shape_that_fits() 
 
 
 # Case 40.
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "words"),
+    [
+        ([8, 8, 1], 144, r"use shape \[12, 12, 1\], which is a patch of 8x8 with kernel 4"),
+        ([4, 4, 1], 256, r"use shape \[16, 16, 1\], which is a patch of 4x4 .*, or one of 16x16 without"),
+        ([7, 3, 1], 144, r"use shape \[12, 12, 1\] if the patch is square"),
+    ],
+)
+def test_case_40_the_hint_keeps_the_channel_that_was_asked_for(asked: list[int], count: int, words: str) -> None:
+    record = example({"B4": floats(count)})
+    with pytest.raises(RecordError, match=words) as caught:
+        parse_example([record], {"B4": FixedLenFeature(asked, np.float32)})
+    (fitting,) = re.findall(r"use shape \[(.*?)\]", str(caught.value))
+    spec = FixedLenFeature([int(side) for side in fitting.split(",")], np.float32)
+    assert parse_example([record], {"B4": spec})["B4"].size == count  # type: ignore[union-attr]
+
+
 def test_a_patch_with_its_kernel_is_recognised() -> None:
     record = example({"B4": floats(144)})
     with pytest.raises(RecordError, match=r"use shape \[12, 12\], which is a patch of 8x8 with kernel 4"):

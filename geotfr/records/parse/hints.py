@@ -17,9 +17,14 @@ def shapes_that_fit(found: int, dims: tuple[int, ...]) -> str:
     '144 = 12x12: use shape [12, 12], which is a patch of 8x8 with kernel 4 (or 5)'
     >>> shapes_that_fit(256, (4, 4))
     '256 = 16x16: use shape [16, 16], which is a patch of 4x4 with kernel 12 (or 13), or one of 16x16 without'
+    >>> shapes_that_fit(144, (8, 8, 1))
+    '144 = 12x12x1: use shape [12, 12, 1], which is a patch of 8x8 with kernel 4 (or 5)'
     >>> shapes_that_fit(7, (2,))
     'use shape [7], or VarLenFeature where the count varies'
     """
+    # Models often want (height, width, 1).
+    channel = [1] if len(dims) == 3 and dims[-1] == 1 else []
+    dims = dims[: len(dims) - len(channel)]
     leading, last = dims[:-2], dims[-2:]
     planes = math.prod(leading)
     if len(last) == 2 and 0 not in dims and found % planes == 0:
@@ -29,7 +34,7 @@ def shapes_that_fit(found: int, dims: tuple[int, ...]) -> str:
         side = math.isqrt(pixels)
         square = side * side == pixels
         if margin:
-            block = [*leading, height + 2 * margin, width + 2 * margin]
+            block = [*leading, height + 2 * margin, width + 2 * margin, *channel]
             text = (
                 f"{found} = {_product(block)}: use shape {block}, "
                 f"which is a patch of {width}x{height} with kernel {2 * margin} (or {2 * margin + 1})"
@@ -38,7 +43,7 @@ def shapes_that_fit(found: int, dims: tuple[int, ...]) -> str:
             is_rare = square and 2 * margin > min(height, width)
             return text + (f", or one of {side}x{side} without" if is_rare else "")
         if square:
-            shape = [*leading, side, side]
+            shape = [*leading, side, side, *channel]
             return f"{found} = {_product(shape)}: use shape {shape} if the patch is square"
     return f"use shape [{found}], or VarLenFeature where the count varies"
 
