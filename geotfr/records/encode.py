@@ -121,6 +121,8 @@ def _named(kinds: Kinds | None) -> dict[str, Kind]:
 
 
 def _features(features: Mapping[str, FeatureValue], kinds: Mapping[str, Kind]) -> bytes:
+    if not hasattr(features, "items"):
+        raise UsageError(f"found a {type(features).__name__}; a mapping of feature names to values is expected")
     return b"".join(
         _entry(key, _feature(key, value, kinds.get(key))) for key, value in features.items() if value is not None
     )
@@ -172,7 +174,7 @@ def _array_feature(key: str, value: Any, kind: Kind | None) -> bytes:
 def _bytes_feature(key: str, values: Sequence[Any], kind: Kind | None) -> bytes:
     if kind not in (None, Kind.BYTES):
         raise UsageError(f"feature {key!r} holds text or bytes, its kind is stated as {kind}; state bytes or nothing")
-    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    encoded = [_utf8(value, f"feature {key!r}") if isinstance(value, str) else value for value in values]
     if not all(isinstance(value, bytes | bytearray | memoryview) for value in encoded):
         odd = next(value for value in encoded if not isinstance(value, bytes | bytearray | memoryview))
         raise UsageError(
@@ -221,7 +223,14 @@ def _list(kind: Kind, values: bytes) -> bytes:
 def _entry(key: str, value: bytes) -> bytes:
     if not isinstance(key, str):
         raise UsageError(f"the key {key!r} is no text; use the feature's name")
-    return encode_field(encode_field(key.encode()) + encode_field(value, tag=b"\x12"))
+    return encode_field(encode_field(_utf8(key, "a key")) + encode_field(value, tag=b"\x12"))
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{what} holds {text!r}, which is no Unicode text; give bytes, or mend the text") from error
 
 
 def encode_field(payload: bytes, *, tag: bytes = b"\x0a") -> bytes:

@@ -327,9 +327,16 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
         "parse_options": csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ","),
         "convert_options": csv.ConvertOptions(null_values=list(CSV_NULLS)),
     }
+    with path.open("rb") as text:
+        if text.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise InputError(f"{name}: the text is UTF-16; convert the file to UTF-8 first")
     with _told(name), csv.open_csv(path, **options) as file:
         schema = file.schema
-        binary = [field.name for field in schema if load("pyarrow").types.is_binary(field.type)]
+    try:
+        typed = zip(schema.names, schema.types, strict=True)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: the name of a column isn't UTF-8; convert the file to UTF-8 first") from error
+    binary = [column for column, arrow in typed if load("pyarrow").types.is_binary(arrow)]
     if binary:
         # pyarrow's word for text of another encoding.
         raise InputError(f"{name}: column {binary[0]!r} holds text that isn't UTF-8; convert the file to UTF-8 first")

@@ -267,6 +267,10 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
     bad(tmp_path, tmp_path / "t.gpkg", "no layer 'nix'; there are plots", 10, layer="nix")
     (tmp_path / "u.csv").write_bytes(b"a,b\n1,x\n2,\xff\xfe\n")
     bad(tmp_path, tmp_path / "u.csv", "column 'b' holds text that isn't UTF-8", 10)
+    (tmp_path / "names.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    bad(tmp_path, tmp_path / "names.csv", "the name of a column isn't UTF-8", 10)
+    (tmp_path / "wide.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
+    bad(tmp_path, tmp_path / "wide.csv", "the text is UTF-16; convert the file to UTF-8", 10)
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 and nothing more")
     bad(tmp_path, tmp_path / "cut.parquet", "can't be read", 10)
 

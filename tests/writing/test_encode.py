@@ -129,6 +129,12 @@ def test_a_key_that_is_no_text_is_refused() -> None:
         encode_example({1: 2})  # type: ignore[dict-item]
 
 
+@pytest.mark.parametrize("record", [{"\ud800": 1}, {"a": "\ud800"}, {"a": ["b", "\ud800"]}, [1], 3])
+def test_what_is_no_record_is_refused(record: Any) -> None:
+    with pytest.raises(UsageError, match=r"no Unicode text|a mapping of feature names"):
+        encode_example(record)
+
+
 @pytest.mark.parametrize("length", [0, 1, 5, 200, 3000])
 def test_columns_of_any_length_become_the_records_of_protobuf(length: int) -> None:
     rng = np.random.default_rng(length)
