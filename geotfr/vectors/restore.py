@@ -9,6 +9,7 @@ import numpy as np
 
 from geotfr.errors import RecordError
 from geotfr.records.layout import Kind
+from geotfr.vectors.arrow_arrays import booleans, numbers
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import ColumnInfo, arrow_type
 
@@ -94,12 +95,12 @@ class Restorer:
         target = arrow_type(self.info.type)
         if column.kind is Kind.BYTES:
             return self._texts(rows, column, target)
-        numbers: NDArray[Any] = column.values
+        found: NDArray[Any] = column.values
         if pa.types.is_boolean(target):
-            return pa.array(numbers != 0)
+            return booleans(found != 0)
         if pa.types.is_integer(target):
-            return pa.array(_whole(numbers, np.dtype(target.to_pandas_dtype())))
-        return pa.array(numbers.astype(target.to_pandas_dtype(), copy=False))
+            return numbers(_whole(found, np.dtype(target.to_pandas_dtype())))
+        return numbers(found.astype(target.to_pandas_dtype(), copy=False))
 
     def _texts(self, rows: FeatureRows, column: FeatureColumn, target: Any) -> Any:
         pa, pc = load("pyarrow"), load("pyarrow.compute")
@@ -129,9 +130,8 @@ class Restorer:
     def _scalars(self, values: Any, present: NDArray[np.bool_]) -> Any:
         if present.all():
             return values
-        pa = load("pyarrow")
         places = np.where(present, np.cumsum(present) - 1, 0)
-        return values.take(pa.array(places, mask=~present))
+        return values.take(numbers(places, valid=present))
 
     def _lists(self, values: Any, column: FeatureColumn, shape: Shape) -> Any:
         pa = load("pyarrow")
@@ -140,13 +140,13 @@ class Restorer:
             # A null of a fixed size takes its room.
             size = _size(shape)
             places = np.repeat(np.where(present, column.row_splits[:-1], 0), size) + np.tile(np.arange(size), count)
-            values = values.take(pa.array(places)) if len(values) else pa.nulls(size * count, values.type)
+            values = values.take(numbers(places)) if len(values) else pa.nulls(size * count, values.type)
         for length in shape[:0:-1]:
             values = pa.FixedSizeListArray.from_arrays(values, length)
         if shape[0] is None:
             splits = (column.row_splits // max(_size(shape[1:]), 1)).astype(np.int32)
-            return pa.ListArray.from_arrays(pa.array(splits, mask=np.append(~present, False)), values)
-        mask = None if present.all() else pa.array(~present)
+            return pa.ListArray.from_arrays(numbers(splits, valid=np.append(present, True)), values)
+        mask = None if present.all() else booleans(~present)
         return pa.FixedSizeListArray.from_arrays(values, shape[0], mask=mask)
 
 

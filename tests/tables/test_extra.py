@@ -45,7 +45,9 @@ def test_rows_that_are_null_are_those_that_pyarrow_tells() -> None:
 
 
 @pytest.mark.parametrize("holds_nulls", [False, True])
-def test_numbers_of_a_parquet_file_are_exported_without_pandas(tmp_path: Path, *, holds_nulls: bool) -> None:
+def test_numbers_of_a_parquet_file_are_exported_and_come_back_without_pandas(
+    tmp_path: Path, *, holds_nulls: bool
+) -> None:
     # pyarrow imports it to make an array of numpy's: 0.2 s, half of what a million rows take.
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     values = [1.5, None if holds_nulls else 2.5, 3.5]
@@ -53,6 +55,7 @@ def test_numbers_of_a_parquet_file_are_exported_without_pandas(tmp_path: Path, *
     program = (
         "import sys, geotfr\n"
         f"geotfr.export_table({str(tmp_path / 't.parquet')!r}, {str(tmp_path / 'out')!r}, x='lon', y='lat')\n"
+        f"geotfr.ingest_table({str(tmp_path / 'out.tfrecord.gz')!r}, {str(tmp_path / 'back.parquet')!r})\n"
         "sys.exit('pandas' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
