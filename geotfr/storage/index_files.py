@@ -73,9 +73,18 @@ def _write(path: PathLike, index: RecordIndex, base: PathLike, *, overwrite: boo
         contents.append((members_path(base), index.members_text()))
     # The last one: without it there is no index.
     contents.append((idx_path(base), index.idx_text()))
-    for target, content in contents:
-        with atomic_output(target, overwrite=overwrite) as file:
-            file.write(content)
+    made: list[Path] = []
+    try:
+        for target, content in contents:
+            is_new = is_local(target) and not target.exists()
+            with atomic_output(target, overwrite=overwrite) as file:
+                file.write(content)
+            made += [target] if is_new else []
+    except BaseException:
+        # Half an index is none, and would be in the way of the next run.
+        for target in made:
+            target.unlink(missing_ok=True)
+        raise
     return WrittenIndex(index=index, files=tuple(target for target, _ in contents))
 
 

@@ -14,6 +14,7 @@ import pytest
 from records_reading.shards import example, field, floats, frame, integers, shard, texts
 
 from geotfr.errors import OutputExistsError, RecordError, UsageError
+from geotfr.integrity.indexing import write_index
 from geotfr.integrity.inspect import inspect, parsing_code_of
 from geotfr.integrity.repair import repair
 from geotfr.records.reader import read_records
@@ -202,3 +203,22 @@ def test_a_file_size_limit_leaves_nothing_at_the_final_name(tmp_path: Path) -> N
     lines = done.stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [["14", f"{tmp_path / 'b'}:"], ["14", f"{path}.idx:"]]
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+def test_case_51_half_an_index_is_not_left_and_the_next_run_makes_it(tmp_path: Path) -> None:
+    # Of many small records the list of places is longer than that of gzip members.
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(write(tmp_path / "plain", [bytes(8)] * 200).read_bytes()))
+    (tmp_path / "plain").unlink()
+    script = (
+        "import resource, signal, sys\n"
+        "from geotfr.integrity.indexing import write_index\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n"
+        "write_index(sys.argv[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert f"{path}.idx: can't be written" in done.stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.gz"]
+    write_index(path)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a.gz", "a.gz.idx", "a.gz.members"}
