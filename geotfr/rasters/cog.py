@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import rasterio.shutil
 
+from geotfr.background import run_in_background
 from geotfr.errors import UsageError
 from geotfr.rasters import creation
-from geotfr.rasters.background import run_in_background
 from geotfr.rasters.safe_open import quiet_georeference, raster_env
 from geotfr.rasters.sink import gdal_calls
 from geotfr.rasters.write_error import DISK_HINT

@@ -7,19 +7,25 @@ vary.
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from geotfr.background import run_in_background
 from geotfr.errors import UsageError
 from geotfr.extras import load_extra
 from geotfr.stores.store_error import store_error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from geotfr.errors import GeotfrError
 
 __all__ = ["RETRY_S", "RETRY_VARIABLE", "StoreClient", "StoredObject", "client_of", "safe_cause"]
+
+T = TypeVar("T")
 
 RETRY_S = 120.0
 """How long a request is repeated."""
@@ -99,7 +105,7 @@ class StoreClient:
     def head(self, name: str, *, is_writing: bool = False) -> StoredObject | None:
         """What the store tells of the object ``name``; None where there is none."""
         try:
-            return self._told(self._api.head(self._store, name))
+            return self._told(self._ask(lambda: self._api.head(self._store, name)))
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise self._error(name, error, is_writing=is_writing) from safe_cause(error)
@@ -112,7 +118,7 @@ class StoreClient:
     ) -> tuple[dict[str, StoredObject], list[str]]:
         """Objects right in the folder ``prefix`` (None: the client's own) by name, and the names of folders in it."""
         try:
-            found = self._api.list_with_delimiter(self._store, prefix)
+            found = self._ask(lambda: self._api.list_with_delimiter(self._store, prefix))
         except Exception as error:
             raise self._error(prefix or "", error, is_writing=is_writing) from safe_cause(error)
         objects = (self._told(meta) for meta in found["objects"])
@@ -131,9 +137,13 @@ class StoreClient:
         if etag:
             options["if_match"] = f'"{etag}"'
         try:
-            return bytes(self._api.get(self._store, name, options=options).bytes())
+            return self._ask(lambda: bytes(self._api.get(self._store, name, options=options).bytes()))
         except Exception as error:
             raise self._error(name, error, is_writing=False) from safe_cause(error)
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        """What ``request`` returns or raises; it is one call of the library, in which a signal isn't seen."""
+        return run_in_background(request) if threading.current_thread() is threading.main_thread() else request()
 
     def _told(self, meta: Any) -> StoredObject:
         return StoredObject(

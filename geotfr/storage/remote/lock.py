@@ -20,6 +20,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
+from geotfr.background import run_at_most
 from geotfr.errors import GeotfrError, InputError, LockedError
 from geotfr.storage.lock import staging_stem
 from geotfr.storage.remote.process import is_gone, process_mark
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from geotfr.storage.remote.store import Store, StoredObject
 
-__all__ = ["PART_STALE_S", "STALE_S", "StoreLock", "held_by"]
+__all__ = ["INTERRUPTED_S", "PART_STALE_S", "STALE_S", "StoreLock", "held_by", "was_interrupted"]
 
 STALE_S = 3600.0
 """Seconds without renewal after which a lock is taken over."""
@@ -38,6 +39,9 @@ PART_STALE_S = 600.0
 """The same for a part's: taking over what still lives does no harm there, see :mod:`~geotfr.storage.remote.journal`."""
 
 _RENEW_S = 60.0
+
+INTERRUPTED_S = 0.7
+"""The time for what a run that a signal ends still has to tell the store."""
 
 
 class StoreLock:
@@ -80,8 +84,11 @@ class StoreLock:
             with contextlib.suppress(GeotfrError):
                 self.renew()
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if was_interrupted(kind):
+            run_at_most(INTERRUPTED_S, self.release)
+        else:
+            self.release()
 
     def release(self) -> None:
         """Let others write."""
@@ -168,6 +175,11 @@ class StoreLock:
             return True
         limit = PART_STALE_S if ".part-" in found.name else STALE_S
         return (datetime.now(UTC) - found.change).total_seconds() > limit
+
+
+def was_interrupted(kind: type[BaseException] | None) -> bool:
+    """Whether what ends a block is a signal: the store, which may be out of reach, is given little time then."""
+    return kind is not None and not issubclass(kind, Exception)
 
 
 def held_by(store: Store, output: Path) -> str:

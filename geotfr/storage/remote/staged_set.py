@@ -15,13 +15,14 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from geotfr.background import run_at_most
 from geotfr.errors import DamagedError, GeotfrError, LockedError, WorkerLostError
 from geotfr.storage.atomic import AtomicFile
 from geotfr.storage.lock import staging_stem
 from geotfr.storage.output_set import check_head
 from geotfr.storage.remote.daemons import DaemonThreads
 from geotfr.storage.remote.journal import StoreJournal
-from geotfr.storage.remote.lock import held_by
+from geotfr.storage.remote.lock import INTERRUPTED_S, held_by, was_interrupted
 from geotfr.storage.remote.output_set import StoreOutputSet
 from geotfr.storage.remote.sending import file_digest
 from geotfr.stores.path import StorePath
@@ -260,6 +261,13 @@ class StagedStoreSet(StoreOutputSet):
                 with contextlib.suppress(Exception):
                     future.result()
         self._sender.end()
+        if was_interrupted(None if error is None else type(error)):
+            run_at_most(INTERRUPTED_S, functools.partial(self._leave, error, is_kept=is_kept))
+        else:
+            self._leave(error, is_kept=is_kept)
+
+    def _leave(self, error: BaseException | None, *, is_kept: bool) -> None:
+        """Keep or remove what is in the store."""
         # What can't be removed is hidden, and removed by the next run.
         with contextlib.suppress(GeotfrError):
             if is_kept:

@@ -6,6 +6,7 @@ An object appears when its upload is completed; parts that were sent before are 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -77,13 +78,15 @@ class Store(StoreClient):
         """
         step = part_bytes(digest.size)
         try:
-            self._api.put(
-                self._store,
-                name,
-                path,
-                use_multipart=digest.size > step,
-                chunk_size=step,
-                max_concurrency=_PARTS_AT_ONCE,
+            self._ask(
+                lambda: self._api.put(
+                    self._store,
+                    name,
+                    path,
+                    use_multipart=digest.size > step,
+                    chunk_size=step,
+                    max_concurrency=_PARTS_AT_ONCE,
+                )
             )
         except Exception as error:
             raise self._error(name, error, is_writing=True) from safe_cause(error)
@@ -110,11 +113,13 @@ class Store(StoreClient):
         step = part_bytes(found.size)
         try:
             if found.size <= _MOST_COPIED:
-                self._api.copy(self._store, found.name, name)
+                self._ask(lambda: self._api.copy(self._store, found.name, name))
             else:
                 parts = _in_a_thread(self.read(found, step=step))
-                self._api.put(
-                    self._store, name, parts, use_multipart=True, chunk_size=step, max_concurrency=_PARTS_AT_ONCE
+                self._ask(
+                    lambda: self._api.put(
+                        self._store, name, parts, use_multipart=True, chunk_size=step, max_concurrency=_PARTS_AT_ONCE
+                    )
                 )
         except Exception as error:
             raise self._error(name, error, is_writing=True) from safe_cause(error)
@@ -151,7 +156,7 @@ class Store(StoreClient):
         """
         mode: Any = "create" if replacing is None else {"e_tag": f'"{replacing}"'}
         try:
-            told = self._api.put(self._store, name, data, mode=mode, use_multipart=False)
+            told = self._ask(lambda: self._api.put(self._store, name, data, mode=mode, use_multipart=False))
         except FileNotFoundError as error:
             # What was to be replaced is gone.
             if replacing is not None and "NoSuchBucket" not in str(error):
@@ -167,7 +172,7 @@ class Store(StoreClient):
     def remove(self, name: str) -> None:
         """Remove the object ``name``, if it is there."""
         try:
-            self._api.delete(self._store, name)
+            self._ask(lambda: self._api.delete(self._store, name))
         except FileNotFoundError:
             return
         except Exception as error:
@@ -177,7 +182,7 @@ class Store(StoreClient):
         """Remove the objects of these names, those that are there."""
         for some in _batches(names):
             try:
-                self._api.delete(self._store, some)
+                self._ask(functools.partial(self._api.delete, self._store, some))
             except FileNotFoundError:
                 # A store that removes one by one has stopped at it.
                 for name in some:

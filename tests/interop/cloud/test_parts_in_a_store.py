@@ -261,3 +261,31 @@ def test_a_signal_ends_a_run_at_once_and_it_goes_on(
     shop.fault = None
     assert export(source, "--resume").code == 0
     assert shop.objects() == expected
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("word", ["scene-00003", ".lock"])
+def test_a_signal_ends_a_run_that_waits_for_a_store_out_of_reach(
+    shop: Shop, source: Path, stop: signal.Signals, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = whole_of(source)
+    monkeypatch.setenv("GEOTFR_RETRY_SECONDS", "60")
+    tried = threading.Event()
+    is_out = threading.Event()
+
+    def fault(request: str) -> Fault:
+        if request.startswith("PUT") and word in request:
+            is_out.set()
+            tried.set()
+        return 503 if is_out.is_set() else None
+
+    shop.fault = fault
+    running = started("export", source, "-o", OUT, *GIVEN)
+    assert tried.wait(60)
+    running.send_signal(stop)
+    # It doesn't wait for the store, which it would for a minute.
+    running.communicate(timeout=20)
+    assert running.returncode == 128 + stop
+    shop.fault = None
+    assert export(source).code == 0
+    assert shop.objects() == expected
