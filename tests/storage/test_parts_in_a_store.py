@@ -511,3 +511,22 @@ def test_a_journal_names_no_objects_but_staged_ones(memory: Any, source: Path) -
     with pytest.raises(InputError, match="is gone; run its part again"):
         geotfr.finalize_export(OUT)
     assert objects(memory)["secret.txt"] == b"of another's"
+
+
+def test_a_request_whose_first_answer_was_lost_is_no_other_process(
+    memory: Any, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = whole_of(source, GIVEN)
+    inner = obstore.put
+
+    def twice(store: Any, name: str, data: Any, **options: Any) -> Any:
+        if options.get("mode") is not None:
+            inner(store, name, data, **options)
+        return inner(store, name, data, **options)
+
+    monkeypatch.setattr(obstore, "put", twice)
+    monkeypatch.setattr(lock, "_RENEW_S", 0.001)
+    for number in range(2):
+        part(source, number, 2, **GIVEN)
+    geotfr.finalize_export(OUT)
+    assert objects(memory) == expected

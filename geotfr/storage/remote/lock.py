@@ -112,6 +112,8 @@ class StoreLock:
                 return
             etag = self._store.put(self._name, self._text(), replacing=self._etag)
             if etag is None:
+                etag = self._own_etag()
+            if etag is None:
                 raise LockedError(
                     f"{self._store.address.object(self._name)}: another process took over after a long time without"
                     " news; run again when it has ended"
@@ -147,6 +149,12 @@ class StoreLock:
         if etag is None:
             raise self._locked(owner, self._name, self._part)
         return etag
+
+    def _own_etag(self) -> str | None:
+        """The lock's ETag, if it is this one: a request that was repeated is answered for the second time alone."""
+        found = self._store.head(self._name, is_writing=True)
+        is_own = found is not None and lock_facts(self._store, found).get("id") == self.id
+        return found.etag if found is not None and is_own else None
 
     def _check_others(self) -> dict[str, StoredObject]:
         """Refuse a part of a set that is being written, and a set of which a part is; the objects of the folder."""
