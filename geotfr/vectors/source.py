@@ -32,7 +32,7 @@ BATCH_BYTES = 4 << 20
 """What rows that are read at a time take, about: large enough that numpy's steps on a column outlast what surrounds
 them, small enough for the processor's cache."""
 
-_FEWEST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
+_FEWEST_ROWS, _MOST_ROWS = 1 << 12, 1 << 16
 _ITEM_BYTES = 8
 _UNKNOWN_BYTES = 256
 """What a text, a geometry or a list of any length is taken for."""
