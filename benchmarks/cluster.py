@@ -47,12 +47,11 @@ def run_processes(*, raster: str, folder: str, shard: str, workers: int, is_stea
 
 def run_dask(*, raster: str, folder: str, shard: str, workers: int) -> float:
     """Seconds of a dask cluster that is there and warm."""
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    from geotfr.pipeline.executors.on_dask import local_cluster
+
+    with local_cluster(workers) as cluster, Client(cluster) as client:
         client.run(warm)
         return _timed(raster, folder, shard, workers, "dask", cluster.scheduler_address)
 

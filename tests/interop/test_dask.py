@@ -20,6 +20,7 @@ from oracle.run import contents, run_apart
 
 import geotfr
 from geotfr.errors import EngineLostError
+from geotfr.pipeline.executors.on_dask import dask_engine
 from geotfr.pipeline.export.parts import distribute
 from geotfr.pipeline.ingest.parts import distribute as ingest_distribute
 
@@ -87,6 +88,13 @@ def test_a_cluster_of_the_runs_own(source: Path, expected: dict[str, bytes], tmp
     )  # fmt: skip
     assert (told.code, told.stderr) == (0, "")
     assert contents(tmp_path / "out") == expected
+
+
+def test_workers_of_the_runs_own_cluster_keep_the_memory_that_is_free() -> None:
+    with dask_engine(None, 1) as engine:
+        found = engine.submit(lambda _: (os.getenv("MALLOC_TRIM_THRESHOLD_"), os.getenv("OMP_NUM_THREADS")), 0).result()
+    # Only that one of dask's settings is left out.
+    assert found == (None, "1")
 
 
 def test_a_cluster_that_is_there_loses_a_worker_and_then_its_scheduler(

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
     from geotfr.pipeline.executors.tasks import Pending
 
-__all__ = ["DaskEngine", "dask_engine"]
+__all__ = ["DaskEngine", "dask_engine", "local_cluster"]
 
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10
 # A task that raises isn't run again: only its worker's end is no fault of its own.
 _RETRIES = 0
+_GIVES_BACK = "MALLOC_TRIM_THRESHOLD_"
 
 
 class DaskEngine:
@@ -74,16 +75,7 @@ def dask_engine(address: str | None, workers: int) -> Iterator[DaskEngine]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet_logs())
         if address is None:
-            cluster = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                )
-            )
-            client = stack.enter_context(distributed.Client(cluster))
+            client = stack.enter_context(distributed.Client(stack.enter_context(local_cluster(workers))))
             yield DaskEngine(client, workers)
             return
         try:
@@ -99,6 +91,29 @@ def dask_engine(address: str | None, workers: int) -> Iterator[DaskEngine]:
                 f"the dask scheduler at {address!r} has no worker; start some with 'dask worker {address}'"
             )
         yield DaskEngine(client, width)
+
+
+@contextlib.contextmanager
+def local_cluster(workers: int) -> Iterator[Any]:
+    """A cluster of ``workers`` processes of this machine, of a thread each.
+
+    Dask has its workers give memory back to the system as soon as it is free. They would take it again, page by page,
+    for each patch that is compressed: a sixth of the time.
+    """
+    import dask.config
+
+    key = "distributed.nanny.pre-spawn-environ"
+    kept = {name: value for name, value in dask.config.get(key).items() if name != _GIVES_BACK}
+    with dask.config.set({key: kept}):
+        cluster = _distributed().LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+    with cluster:
+        yield cluster
 
 
 @contextlib.contextmanager
