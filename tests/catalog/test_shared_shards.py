@@ -146,13 +146,26 @@ def test_predictions_of_one_raster_and_of_the_whole_collection_map_home(tmp_path
         assert profile["transform"].c == 500000 + 100 * place
     geotfr.ingest_predictions(mixer, tmp_path / "own.tfrecord", tmp_path / "own.tif")
     assert (tmp_path / "own.tif").read_bytes() == (tmp_path / "b.tif").read_bytes()
-    assert_refused(run("ingest-predictions", mixer, *given, "-o", tmp_path / "x.tif"), 12, "one too many")
+    assert_refused(
+        run("ingest-predictions", mixer, *given, "-o", tmp_path / "x.tif"), 12, "one too many", "--of-collection"
+    )
     few = run("ingest-predictions", mixer, given[0], "--of-collection", "-o", tmp_path / "x.tif")
     assert_refused(few, 12, "13 records", "expects 15")
     geotfr.export_image(tmp_path / "in" / "b.tif", tmp_path / "lone", patch_dimensions=2)
     lone = run("ingest-predictions", tmp_path / "lone.json", given[0], "--of-collection", "-o", tmp_path / "x.tif")
     assert_refused(lone, 2, "of_collection", "leave --of-collection")
     assert not (tmp_path / "x.tif").exists()
+
+
+def test_exported_shards_come_back_as_the_raster_whose_mixer_is_named(tmp_path: Path) -> None:
+    shared(tmp_path, "a", "b", "c")
+    manifest = geotfr.read_manifest(tmp_path / "out" / "all-b-manifest.json")
+    own = [tmp_path / "out" / shard.name for shard in manifest.shards]
+    geotfr.ingest_predictions(tmp_path / "out" / "all-b-mixer.json", own, tmp_path / "b.tif", workers=2)
+    np.testing.assert_array_equal(read_raster(tmp_path / "b.tif")[0], numbered(1, 6, 6) + 1000)
+    asset = ("--name", "projects/p/assets/b", "--uri-prefix", "gs://bucket/")
+    refused = run("upload-manifest", tmp_path / "out" / "all-b-mixer.json", *own, *asset)
+    assert_refused(refused, 2, "patches of other rasters of the collection")
 
 
 def test_a_damaged_record_among_a_collections_predictions_is_the_rasters_own_loss(tmp_path: Path) -> None:

@@ -430,6 +430,11 @@ class Predictions:
         return RecordError(
             f"{path}: record {record} is one too many: {found} records in {len(self._found.shards)} shards;"
             f" {self._grid_words} expects {total}; a shard is named twice, or these belong to another export"
+            + (
+                ", or to a whole collection (--of-collection)"
+                if self._found.manifest is not None and self._found.manifest.collection is not None
+                else ""
+            )
         )
 
     # A record for each pixel.

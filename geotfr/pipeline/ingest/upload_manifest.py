@@ -108,6 +108,11 @@ def upload_manifest(
     if times["startTime"] and times["endTime"] and times["startTime"] > times["endTime"]:
         raise UsageError(f"end_time: {end_time} is before start_time {start_time}")
     found = find_predictions(mixer, shards, shard_order=options.shard_order)
+    if found.run is not None:
+        raise UsageError(
+            f"{found.shards[0]}: holds patches of other rasters of the collection too, which Earth Engine can't leave"
+            " out; name the predictions of the mixer's raster alone"
+        )
     bands = _checked_bands(found, options)
     files = (*found.shards, found.mixer_path)
     names = [path.name for path in files]
