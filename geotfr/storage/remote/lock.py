@@ -1,7 +1,7 @@
 """One writer for each set of a store, or part of it: a small object that the store makes for one of two.
 
 The lock of a process that died can't end by itself. One whose process was of this machine, and is gone, is taken over
-at once; another one when it wasn't renewed for an hour, a part's for ten minutes. Taking over is an exchange that
+at once; another one when it wasn't renewed for an hour, a part's for five minutes. Taking over is an exchange that
 succeeds for one of two as well, and who lost the lock finds out before the next object.
 
 Parts don't lock each other, but the set and its parts do: each makes its own lock first, and then looks for the
@@ -35,7 +35,7 @@ __all__ = ["INTERRUPTED_S", "PART_STALE_S", "STALE_S", "StoreLock", "held_by", "
 STALE_S = 3600.0
 """Seconds without renewal after which a lock is taken over."""
 
-PART_STALE_S = 600.0
+PART_STALE_S = 300.0
 """The same for a part's: taking over what still lives does no harm there, see :mod:`~geotfr.storage.remote.journal`."""
 
 _RENEW_S = 60.0

@@ -318,3 +318,23 @@ def test_large_shards_go_in_parts_and_are_known_again_as_copies(
     geotfr.export_image(source, OUT, **given, overwrite=True, resume=True)
     assert shop.objects() == expected
     assert shop.unfinished() == 0
+
+
+def test_the_slurm_array_goes_to_a_store(shop: Shop, source: Path, tmp_path: Path) -> None:
+    expected = whole_of(source)
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "geotfr"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m geotfr_cli "$@"\n')
+    command.chmod(0o755)
+    script = Path(__file__).resolve().parents[3] / "examples" / "cluster" / "export.slurm"
+    array = {"PATH": f"{command.parent}:{os.environ['PATH']}", "SLURM_ARRAY_TASK_COUNT": "2"}
+    # The second one is queued again when it is done.
+    for number in (1, 0, 1):
+        subprocess.run(
+            ["bash", script, source, OUT, *GIVEN],
+            env={**os.environ, **array, "SLURM_ARRAY_TASK_ID": str(number)},
+            check=True,
+            capture_output=True,
+        )
+    assert run("finalize", OUT, "--quiet").code == 0
+    assert shop.objects() == expected
