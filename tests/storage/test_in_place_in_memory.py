@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -297,3 +298,16 @@ def test_what_a_killed_run_left_is_removed_by_the_next_of_the_same_output(
         assert (living / "a.tmp").exists()
         assert not any(folder.exists() for folder in dead)
     other.rmdir()
+
+
+def test_where_there_are_no_locks_no_folder_is_taken_for_a_dead_run_s(
+    memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("geotfr.storage.remote.staging.fcntl.flock", unsupported)
+    with scratch_folder(StorePath("s3://bucket"), StorePath("s3://bucket/scene")) as living:
+        with scratch_folder(StorePath("s3://bucket"), StorePath("s3://bucket/scene")) as other:
+            assert other != living
+        assert living.exists()

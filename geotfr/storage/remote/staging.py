@@ -76,32 +76,34 @@ def _locked_folder(stem: str) -> tuple[Path, int]:
         # Between these two calls another run may take the folder for an abandoned one.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(folder, os.O_RDONLY)
-            if _is_held(descriptor) and folder.exists():
+            if _locked(descriptor) is not False and folder.exists():
                 return folder, descriptor
             os.close(descriptor)
 
 
 def _remove_abandoned(stem: str) -> None:
     """Remove the folders of this name that no process holds."""
-    for folder in scratch_parent().glob(f"{stem}*") if fcntl is not None else ():
+    for folder in scratch_parent().glob(f"{stem}*"):
         # Another user's, or gone.
         with contextlib.suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
             try:
-                if _is_held(descriptor):
+                if _locked(descriptor):
                     remove_folder(folder)
             finally:
                 os.close(descriptor)
 
 
-def _is_held(descriptor: int) -> bool:
-    """Whether the lock of an open folder is held now; True where there are no locks."""
+def _locked(descriptor: int) -> bool | None:
+    """Whether an open folder is locked now, and not by another; None where there are no locks."""
+    is_locked: bool | None = None
     if fcntl is not None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
         except OSError as error:
-            return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
+            is_locked = False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return is_locked
 
 
 def opened_store(place: StorePath) -> Store:

@@ -338,3 +338,20 @@ def test_the_slurm_array_goes_to_a_store(shop: Shop, source: Path, tmp_path: Pat
         )
     assert run("finalize", OUT, "--quiet").code == 0
     assert shop.objects() == expected
+
+
+def test_a_bucket_that_is_not_there_and_missing_credentials_are_told_before_any_work(
+    shop: Shop, source: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("export", source, "-o", "s3://elsewhere/a/scene", *GIVEN)
+    for more in (("--split", "0/2"), ("--resume",), ("--executor", "processes")):
+        assert_refused(run(*words, *more), 14, "s3://elsewhere/a", "bucket isn't there")
+    assert_refused(run("finalize", "s3://elsewhere/a/scene"), 14, "s3://elsewhere/a", "bucket isn't there")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    for more in (("--split", "0/2"), ("--resume",), ("--executor", "processes")):
+        assert_refused(export(source, *more), 14, "no credentials", "AWS_ACCESS_KEY_ID")
+    assert_refused(run("finalize", OUT), 14, "no credentials", "AWS_ACCESS_KEY_ID")
+    assert shop.objects() == {}
+    assert list(scratch.iterdir()) == []
