@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from catalog.test_collection import scenes
 from oracle import wire
-from oracle.rasters import numbered, read_raster, write_raster
+from oracle.rasters import NORTH_UP, numbered, read_raster, write_raster
 from oracle.run import assert_refused, contents, run
 
 import geotfr
@@ -224,6 +224,38 @@ def test_rasters_are_added_in_new_shards_without_touching_the_old_ones(tmp_path:
     again = geotfr.export_collection(tmp_path / "in", tmp_path / "out" / "all", **OPTIONS)
     assert (again.exported, again.shards) == ((), ())
     assert contents(tmp_path / "out") == after
+
+
+def test_labels_and_uneven_records_are_those_of_an_export_alone(tmp_path: Path) -> None:
+    shapely = pytest.importorskip("shapely")
+    scenes(tmp_path / "in", "a", "b", "c")
+    for place, name in enumerate("abc"):
+        corner = type(NORTH_UP)(10, 0, 500000 + 100 * place, 0, -10, 4000000)
+        pixels = numbered(1, 6, 6, "int32") * 10 ** (2 * place)
+        write_raster(tmp_path / "in" / f"{name}.tif", pixels, transform=corner)
+    boxes = [shapely.box(500000, 3999970, 500035, 4000000), shapely.box(500110, 3999960, 500150, 3999990)]
+    labels = geopandas.GeoDataFrame({"class": ["water", "wood"]}, geometry=boxes, crs="EPSG:32618")
+    options: dict[str, Any] = {
+        "patch_dimensions": 2, "feature_kinds": "native", "labels": labels, "label_field": "class",
+        "label_features": "boxes", "label_allow_empty": True,
+    }  # fmt: skip
+    result = geotfr.export_collection(
+        tmp_path / "in", tmp_path / "all", shards="shared", max_file_size=1000, workers=2, **options
+    )
+    written = iter([payload for path in result.shards for payload in payloads(path)])
+    for name in "abc":
+        one = geotfr.export_image(
+            tmp_path / "in" / f"{name}.tif", tmp_path / f"one-{name}", patch_table=True, **options
+        )
+        own = [payload for path in one.shards for payload in payloads(path)]
+        assert len({len(payload) for payload in own}) > 1
+        assert [next(written) for _ in own] == own
+        places = ["shard", "record", "offset", "member", "member_start"]
+        tables = [tmp_path / f"all-{name}-patches.parquet", tmp_path / f"one-{name}-patches.parquet"]
+        ours, wanted = (geopandas.read_parquet(path).drop(columns=places) for path in tables)
+        assert "share_0" in ours.columns
+        assert ours.equals(wanted)
+    assert next(written, None) is None
 
 
 def test_the_bytes_depend_on_neither_workers_nor_folder(tmp_path: Path) -> None:

@@ -264,3 +264,11 @@ def test_a_stopped_run_goes_on_with_the_same_labels_only(tmp_path: Path) -> None
         export(source, tmp_path, path, **options)
     with pytest.raises(geotfr.errors.UsageError, match="a source is in memory"):
         export(source, tmp_path, frame(), **options)
+
+
+def test_a_table_of_a_collapsed_tensor_has_no_shares_of_its_channels(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    export(scene(tmp_path), tmp_path, frame(), label_field="class", collapse_bands=True, patch_table=True)
+    table = geotfr.read_patch_table(tmp_path / "out-patches.parquet")
+    assert not [name for name in table.names if name.startswith("share_")]
+    assert table.features == ("b1",)

@@ -68,8 +68,9 @@ class TableRequest:
         options: ExportOptions, *, patch_table: bool, class_bands: str | Sequence[str]
     ) -> TableRequest | None:
         """As :meth:`checked`; without a word the shares of an export's labels are told."""
-        # They are what a table is asked for.
-        classes = class_bands or ([options.labels.band] if patch_table and options.labels else ())
+        # They are what a table is asked for. A channel of a collapsed tensor is no band of classes.
+        told = patch_table and options.labels is not None and not options.collapse_bands
+        classes = class_bands or ([options.labels.band] if told and options.labels else ())
         return TableRequest.checked(patch_table=patch_table, class_bands=classes)
 
 

@@ -147,8 +147,8 @@ def export_collection(
     >>> export_collection("scenes/", "patches/all", patch_dimensions=256)  # doctest: +SKIP
     """
     started = time.perf_counter()
-    request = TableRequest.checked(patch_table=True, class_bands=class_bands)
     checked = ExportOptions.checked(**options)
+    request = TableRequest.of_export(checked, patch_table=True, class_bands=class_bands)
     is_shared = checked_choice("shards", shards, _SHARDS) == "shared"
     rasters = find_rasters(sources)
     if is_shared:
