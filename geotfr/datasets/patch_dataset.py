@@ -360,7 +360,12 @@ def _kept_patches(found: PatchSet, records: int) -> NDArray[np.int64] | None:
     if found.manifest is not None:
         is_kept[list(found.manifest.patches_dropped)] = False
     kept = np.flatnonzero(is_kept)
-    if found.run is not None and len(kept) == len(found.run) and found.run.stop <= records:
+    if found.run is not None:
+        if len(kept) != len(found.run) or found.run.stop > records:
+            raise DamagedError(
+                f"{found.shards[0]}: {records} records in {len(found.shards)} shards; by the manifest the raster's"
+                f" {len(kept)} patches are those from {found.run.start} on; fetch the shards again"
+            )
         by_record = np.full(records, -1, np.int64)
         by_record[found.run.start : found.run.stop] = kept
         return by_record

@@ -287,8 +287,16 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
         compressor_library=found["compressor"]["library"],
         pixels_unreadable=int(found.get("pixels_unreadable", 0)),
         labels=None if found.get("labels") is None else dict(found["labels"]),
-        collection=None if found.get("collection") is None else CollectionPlace(**found["collection"]),
+        collection=None if found.get("collection") is None else _place(found["collection"]),
     )
+
+
+def _place(found: dict[str, Any]) -> CollectionPlace:
+    counts = {key: int(found[key]) for key in ("first_record", "first_in_shard")}
+    for key, count in counts.items():
+        if count < 0:
+            raise ValueError(f"{key} is {count}")
+    return CollectionPlace(**counts)
 
 
 def _pair(pair_yx: tuple[int, int]) -> dict[str, int]:

@@ -399,3 +399,35 @@ def test_what_cannot_be_in_shared_shards_is_refused(tmp_path: Path) -> None:
     assert run(*mixed, "--overwrite").code == 0
     assert not list(tmp_path.glob("own-a*.tfrecord*"))
     assert geotfr.verify([*tmp_path.glob("own-*.tfrecord.gz"), tmp_path / "own-b-manifest.json"]).is_good
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"first_record": 6, "first_in_shard": 5},
+        {"first_record": 6, "first_in_shard": 10**9},
+        {"first_record": -1, "first_in_shard": 2},
+        {"first_record": 6, "first_in_shard": -2},
+        {"first_record": 6, "first_in_shard": "x"},
+        {"first_record": 6, "first_in_shard": None},
+        {"first_record": 6},
+        [6, 2],
+        7,
+    ],
+    ids=str,
+)
+def test_a_manifest_whose_place_cannot_be_is_one_clear_error(tmp_path: Path, place: object) -> None:
+    result = shared(tmp_path, "a", "b")
+    path = result.manifests["b"]
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"collection": place}))
+    with pytest.raises(geotfr.DamagedError):
+        geotfr.PatchDataset(path)
+    assert run("verify", path, "-q").code == 12
+    assert run("stats", path.with_name("all-b-manifest.json"), "-q").code in (0, 12)
+    shards = [path.with_name(shard["name"]) for shard in document["shards"]]
+    back = run("ingest-predictions", path, *shards, "-o", tmp_path / "b.tif", "-q")
+    assert back.code == 12, back.told
+    assert len(back.stderr.splitlines()) == 1
+    made = run("table", path, "-o", tmp_path / "b.parquet", "-q")
+    assert made.code == 12, made.told
