@@ -1,6 +1,20 @@
-"""``python -m geotfr_cli``: the same as the console script ``geotfr``."""
+"""``python -m geotfr_cli``, and the console script ``geotfr``."""
 
-from geotfr_cli.main import main
+from typing import NoReturn
+
+from geotfr_cli.signals import catch_signals, end_by_signal
+
+
+def run() -> NoReturn:
+    """Run the command line, which a signal can end while it is still being loaded."""
+    catch_signals()
+    try:
+        from geotfr_cli.main import main
+    except BaseException:
+        end_by_signal()
+        raise
+    main()
+
 
 if __name__ == "__main__":
-    main()
+    run()

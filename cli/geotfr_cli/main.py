@@ -10,16 +10,16 @@ import contextlib
 import errno
 import importlib
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from geotfr_cli.signals import Terminated, catch_signals, end_by_signal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
 __all__ = ["cli", "main"]
 
@@ -45,7 +45,6 @@ COMMANDS = {
 }
 
 _INTERRUPTED = 130
-_TERMINATED = 143
 _CANNOT_READ = 10
 _CANNOT_WRITE = 14
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG})
@@ -58,10 +57,6 @@ class Settings:
 
     debug: bool = False
     args: tuple[str, ...] = ()
-
-
-class Terminated(BaseException):
-    """The process was asked to end (SIGTERM); unwinds as KeyboardInterrupt does."""
 
 
 class _LazyGroup(click.Group):
@@ -130,7 +125,7 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: results on stdout, one line on stderr for what went wrong."""
     settings = Settings(args=tuple(sys.argv[1:] if args is None else args))
-    signal.signal(signal.SIGTERM, _terminate)
+    catch_signals()
     try:
         code = cli.main(
             args=None if args is None else list(args), prog_name="geotfr", standalone_mode=False, obj=settings
@@ -142,10 +137,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = error.exit_code
     except click.ClickException as error:
         code = _told(_usage_line(error), error.exit_code, error, settings)
-    except (KeyboardInterrupt, click.Abort) as error:
-        _leave(_told("interrupted; no file at a final name is half written", _INTERRUPTED, error, settings))
-    except Terminated as error:
-        _leave(_told("terminated; no file at a final name is half written", _TERMINATED, error, settings))
+    except (KeyboardInterrupt, Terminated, click.Abort) as error:
+        code = _told("interrupted", _INTERRUPTED, error, settings)
     except BrokenPipeError:
         # The reader of stdout is gone: nobody is left to tell. Nor may the interpreter flush it once more.
         sys.stdout = None
@@ -156,23 +149,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         fallback = _OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
         code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
     sys.exit(int(code or 0))
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise Terminated
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process as it stands: all that was open has been closed on the way here.
-
-    A signal may have stopped rasterio between two of its own steps, or left a thread inside GDAL; when Python then
-    takes modules down under them, the process may crash and its exit code is lost.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(code)
 
 
 def _line(error: Exception) -> str:
@@ -216,6 +192,8 @@ def _told(line: str, code: int, error: BaseException, settings: Settings) -> int
         import traceback
 
         traceback.print_exception(error)
+    # Whatever became of what a signal raised, as an ImportError of a library that was just starting.
+    end_by_signal()
     # One line, whatever a file is called.
     with contextlib.suppress(OSError):
         click.echo(f"geotfr: {' '.join(line.splitlines())}", err=True)

@@ -41,6 +41,7 @@ def run(*args: str | Path) -> Outcome:
 
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    hook = sys.unraisablehook
     code: object = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -50,6 +51,7 @@ def run(*args: str | Path) -> Outcome:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+            sys.unraisablehook = hook
     number = code if isinstance(code, int) else 0 if code is None else 1
     return Outcome(number, out.getvalue(), err.getvalue())
 

@@ -78,6 +78,82 @@ def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(
     assert stopped >= times // 3, "most signals came when the run was done"
 
 
+@pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_signal_from_the_first_moment_of_an_import_is_never_lost(
+    times: int, tmp_path: Path, count: Callable[[str, int], None]
+) -> None:
+    """Most of its first second a run loads libraries, which drop exceptions or make others of them."""
+    chance = random.Random(times)
+    source = write_raster(tmp_path / "scene.tif", np.arange(3 * 160 * 160, dtype="float32").reshape(3, 160, 160))
+    command = [sys.executable, "-m", "geotfr_cli"]
+    export = [*command, "export", source, "--patch-dimensions", "16", "--quiet", "-o", tmp_path / "set"]
+    subprocess.run(export, check=True)
+    command += ["ingest-predictions", tmp_path / "set.json", tmp_path / "set.tfrecord.gz", "--quiet", "-o"]
+    started = time.monotonic()
+    subprocess.run([*command, tmp_path / "whole.tif"], check=True)
+    span = time.monotonic() - started
+    stopped = 0
+    for number in range(times):
+        out = tmp_path / f"out-{number}" / "raster.tif"
+        out.parent.mkdir()
+        sent = chance.choice(list(CODES))
+        run = subprocess.Popen([*command, out], stderr=subprocess.PIPE, text=True)
+        threading.Event().wait(chance.uniform(0, min(1.0, span)))
+        was_done = out.exists()
+        run.send_signal(sent)
+        try:
+            _, told = run.communicate(timeout=LIMIT_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+        except subprocess.TimeoutExpired:
+            run.kill()
+            _, told = run.communicate()
+        # A negative code: Python was not up yet, or leaving. An early SIGINT is Python's fatal error, code 1.
+        if not (was_done and run.returncode == 0) and "init_import_site" not in told:
+            assert run.returncode in (CODES[sent], -sent), (run.returncode, told)
+            stopped += 1
+        assert "ignored" not in told
+        assert [path.name for path in out.parent.iterdir()] in ([], ["raster.tif"])
+    count("signals sent to an import that starts", times)
+    assert stopped >= times // 2
+
+
+SWALLOWING = """
+import os, sys, threading, weakref
+from geotfr_cli import main
+def signalled(*_):
+    os.kill(os.getpid(), int(sys.argv[1]))
+    threading.Event().wait(60)
+class Thing:
+    pass
+def in_a_callback(**_):
+    thing = Thing()
+    seen = weakref.ref(thing, signalled)
+    del thing
+    threading.Event().wait(60)
+def in_a_library(**_):
+    try:
+        signalled()
+    except BaseException:
+        raise ImportError("multiarray failed to import") from None
+main.cli.main = locals()[sys.argv[2]]
+main.main(["export"])
+"""
+
+
+@pytest.mark.parametrize("number", list(CODES))
+@pytest.mark.parametrize("where", ["in_a_callback", "in_a_library"])
+def test_a_signal_whose_exception_is_dropped_or_changed_ends_the_run_by_its_code(number: int, where: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWING, str(int(number)), where],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == CODES[signal.Signals(number)], done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "no file at a final name is half written" in done.stderr
+
+
 CRASHING = """
 import atexit, os, sys, threading
 from geotfr_cli import main
