@@ -225,10 +225,11 @@ class OutputSet:
         del largest
         return total
 
-    def check_expected(self, sizes: Mapping[str, int | None]) -> None:
+    def check_expected(self, sizes: Mapping[str, int | None], *, in_order: Sequence[str]) -> None:
         """Refuse what a set has there and this one won't: other names, or other sizes where these are known.
 
-        In a folder all that is there was refused before.
+        In a folder all that is there was refused before. ``in_order`` are the names of the files that will be
+        :meth:`finished`, if they may be elsewhere then.
         """
 
     def complete(self, facts: Mapping[str, Any]) -> None:

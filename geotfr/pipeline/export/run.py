@@ -424,7 +424,9 @@ class ExportJob:
             self.check_names(names, overwrite=overwrite or resume)
             expected = self._expected(names)
             if expected is not None:
-                outputs.check_expected(expected)
+                # A table of patches is made of the shards, which had to be asked for then.
+                shards = list(expected)[: plan.shard_count] if self._rows is None else []
+                outputs.check_expected(expected, in_order=shards)
             by_digest = resume and not fast_resume
             left = [] if self._is_unversioned else outputs.begin(self.head(outputs.noted, by_digest=by_digest))
             # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.

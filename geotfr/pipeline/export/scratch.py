@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from geotfr.mixer import SetNames
 from geotfr.pipeline.sizes import human_bytes
-from geotfr.storage.remote.staged_set import LOCAL_FILES
+from geotfr.storage.remote.output_set import LOCAL_FILES
 from geotfr.storage.remote.staging import scratch_parent
 from geotfr.stores.path import is_local
 

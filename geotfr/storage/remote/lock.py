@@ -84,7 +84,7 @@ class StoreLock:
             with contextlib.suppress(GeotfrError):
                 self.renew()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         if was_interrupted(kind):
             run_at_most(INTERRUPTED_S, self.release)
         else:

@@ -11,36 +11,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import secrets
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geotfr.background import run_at_most
-from geotfr.errors import DamagedError, GeotfrError, LockedError, WorkerLostError
+from geotfr.errors import GeotfrError, LockedError, WorkerLostError
 from geotfr.storage.atomic import AtomicFile
 from geotfr.storage.lock import staging_stem
 from geotfr.storage.output_set import check_head
-from geotfr.storage.remote.daemons import DaemonThreads
 from geotfr.storage.remote.journal import StoreJournal
-from geotfr.storage.remote.lock import INTERRUPTED_S, held_by, was_interrupted
-from geotfr.storage.remote.output_set import StoreOutputSet
-from geotfr.storage.remote.sending import file_digest
+from geotfr.storage.remote.lock import held_by
+from geotfr.storage.remote.output_set import LOCAL_FILES, StagedFile, StoreOutputSet
 from geotfr.stores.path import StorePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future
-    from types import TracebackType
 
     from geotfr.storage.remote.store import StoredObject
 
 __all__ = ["StagedStoreSet"]
-
-_WAITING = 1
-"""Files that wait while another is sent."""
-
-LOCAL_FILES = _WAITING + 2
-"""The most that this machine holds at once: with the one that is sent, and the one that is written."""
 
 
 class StagedStoreSet(StoreOutputSet):
@@ -81,10 +69,7 @@ class StagedStoreSet(StoreOutputSet):
             place, name=name, belongs=belongs, overwrite=overwrite, part=part, is_locked=shares_set or not part
         )
         self._attempt = secrets.token_hex(4)
-        self._sender = DaemonThreads(1)
-        self._pending: deque[Future[None]] = deque()
         self._made = 0
-        self._has_failed = False
         self._resume = resume
         self._journal, self._lines = self._store_journal, self._store_lines
 
@@ -116,7 +101,9 @@ class StagedStoreSet(StoreOutputSet):
             place = self._place_of(line, objects, published[-1][number : number + 1] if published else ())
             if place is None:
                 break
-            file = _Staged(self.folder / place.name, temporary=place, finished=(line["bytes"], int(line["crc32c"], 16)))
+            file = StagedFile(
+                self.folder / place.name, temporary=place, finished=(line["bytes"], int(line["crc32c"], 16))
+            )
             found.append((file, line))
         self._files = [file for file, _ in found]
         self._listed = list(self._files)
@@ -148,63 +135,24 @@ class StagedStoreSet(StoreOutputSet):
     def _is_staged_name(self, name: str) -> bool:
         return name.startswith(f"{self._object_stem}-") and name != f"{self._object_stem}-journal"
 
-    def create(self, *, expected_bytes: int | None = None) -> AtomicFile:
-        number = len(self._files)
-        file = _Staged(
-            self.folder / f"file {number} of the set",
-            temporary=self.folder / f"{number:05d}.tmp",
-            expected_bytes=expected_bytes,
-        )
-        self._files.append(file)
-        return file
-
     def finished(self, file: AtomicFile, facts: Mapping[str, Any]) -> None:
         """Have a finished file sent and listed, if a journal was begun; waits where too many files wait already."""
-        assert isinstance(file, _Staged)
+        assert isinstance(file, StagedFile)
         if self._journal.is_open:
-            self._submit(functools.partial(self._send, file, facts), waiting=_WAITING)
+            self._submit(functools.partial(self._send, file, facts))
             self._listed.append(file)
 
     def adopt(self, file: Path, *, size: int, crc: int, facts: Mapping[str, Any]) -> AtomicFile:
         """Make a staged file of another part the set's next one: it is listed, and stays where it is."""
         assert isinstance(file, StorePath)
-        adopted = _Staged(self.folder / file.name, temporary=file, finished=(size, crc))
-        self._submit(functools.partial(self._note, adopted, facts), waiting=_WAITING)
+        adopted = StagedFile(self.folder / file.name, temporary=file, finished=(size, crc))
+        self._submit(functools.partial(self._note, adopted, facts))
         self._listed.append(adopted)
         self._files.append(adopted)
         return adopted
 
-    def _submit(self, call: Callable[[], None], *, waiting: int) -> None:
-        self._settle(waiting)
-        self._pending.append(self._sender.submit(functools.partial(self._in_turn, call)))
-
-    def _in_turn(self, call: Callable[[], None]) -> None:
-        """Behind a file that didn't arrive none is listed: what is listed is in order."""
-        if self._has_failed:
-            return
-        try:
-            call()
-        except BaseException:
-            self._has_failed = True
-            raise
-
-    def settle(self) -> None:
-        """Wait until all finished files have arrived; raises what kept one from it."""
-        self._settle(0)
-
-    def _settle(self, waiting: int) -> None:
-        """Wait until no more than ``waiting`` files do; raises what kept one from being sent."""
-        while len(self._pending) > waiting:
-            self._pending.popleft().result()
-
-    def _send(self, file: _Staged, facts: Mapping[str, Any]) -> None:
-        if self._store_lock is not None:
-            self._store_lock.renew()
-        digest = file_digest(file.staged_path)
-        if (digest.size, digest.crc) != (file.size, file.crc):
-            raise DamagedError(
-                f"{file.staged_path}: CRC32C {digest.crc:08x} before it is sent, {file.crc:08x} was written; run again"
-            )
+    def _send(self, file: StagedFile, facts: Mapping[str, Any]) -> None:
+        digest = self._digest(file)
         name = f"{self._object_stem}-{self._attempt}-{self._made:05d}.tmp"
         self._made += 1
         file.sent((self.place / name).with_found(self._store.upload(file.staged_path, name, digest=digest)))
@@ -218,7 +166,7 @@ class StagedStoreSet(StoreOutputSet):
                 self._store.remove(name)
             raise
 
-    def _note(self, file: _Staged, facts: Mapping[str, Any]) -> None:
+    def _note(self, file: StagedFile, facts: Mapping[str, Any]) -> None:
         found = file.stored
         self._journal.add(
             {
@@ -244,30 +192,9 @@ class StagedStoreSet(StoreOutputSet):
         self._store_journal.send()
         super().publish(named, incomplete_without=incomplete_without)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._end(error)
-        finally:
-            # The files of this machine go with their folder.
-            super().__exit__(kind, error, trace)
-
-    def _end(self, error: BaseException | None) -> None:
-        is_kept = self._is_staged or (error is not None and self._resume and bool(self._listed))
-        for future in self._pending:
-            # A file that is under way shall arrive and be listed, unless it is the store that fails, or a signal came.
-            if not future.cancel() and isinstance(error, Exception) and not self._has_failed:
-                with contextlib.suppress(Exception):
-                    future.result()
-        self._sender.end()
-        if was_interrupted(None if error is None else type(error)):
-            run_at_most(INTERRUPTED_S, functools.partial(self._leave, error, is_kept=is_kept))
-        else:
-            self._leave(error, is_kept=is_kept)
-
-    def _leave(self, error: BaseException | None, *, is_kept: bool) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         """Keep or remove what is in the store."""
+        is_kept = self._is_staged or (error is not None and self._resume and bool(self._listed))
         # What can't be removed is hidden, and removed by the next run.
         with contextlib.suppress(GeotfrError):
             if is_kept:
@@ -280,23 +207,3 @@ class StagedStoreSet(StoreOutputSet):
                 self._store.remove_all(sorted(filter(self._is_staged_name, self._store.list())))
                 # Last where the set is whole: without it, files that are left would be nobody's.
                 self._journal.remove()
-
-
-class _Staged(AtomicFile):
-    """A file on its way: of this machine while it is written, then an object of the store."""
-
-    def sent(self, place: StorePath) -> None:
-        """Be the object at ``place`` from now on."""
-        super().discard()
-        self._temporary = place
-
-    @property
-    def stored(self) -> StoredObject:
-        """What the store told of the object."""
-        assert isinstance(self._temporary, StorePath)
-        return self._temporary.found()
-
-    def discard(self) -> None:
-        """Remove the file of this machine; the object is the set's."""
-        if not isinstance(self._temporary, StorePath):
-            super().discard()
