@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geotfr.patches.slabs import SLAB_VALUES, masked, room, scratch_memory, slabs
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    Channel = tuple[NDArray[Any], NDArray[np.bool_] | None]
+    from geotfr.patches.slabs import Channel
 
 __all__ = [
     "PatchStatistics",
@@ -29,8 +31,6 @@ __all__ = [
     "statistics_of_all",
 ]
 
-# 128 Ki values are 1 MiB as float64: what stays in a core's second cache.
-SLAB_VALUES = 2**17
 # Squares of so many 16 bit integers sum up exactly in float64.
 _EXACT_VALUES = 2**21
 
@@ -134,11 +134,6 @@ def merged_statistics(one: PatchStatistics, other: PatchStatistics) -> PatchStat
     )
 
 
-def scratch_memory() -> NDArray[np.float64]:
-    """Memory that :func:`statistics_of` may use again and again, one for each thread."""
-    return np.empty(SLAB_VALUES, np.float64)
-
-
 def statistics_of(channels: Sequence[Channel], *, scratch: NDArray[np.float64] | None = None) -> PatchStatistics:
     """The statistics of patches over some channels: :func:`statistics_of_all` of one feature."""
     return statistics_of_all([channels], scratch=scratch)[0]
@@ -164,26 +159,20 @@ def statistics_of_all(
         if channels and all(_is_small(values) for values, _ in channels)
     ]
     # What is done once for all features: of a few patches, numpy's calls take as long as the pixels.
-    exact = iter(_of_sums([_sums(features[place], memory) for place in whole]) if whole else ())
+    alike = _alike([features[place] for place in whole])
+    if alike:
+        exact = iter(_of_whole_patches(alike, memory))
+    else:
+        exact = iter(_of_sums([_sums(features[place], memory) for place in whole]) if whole else ())
     return [next(exact) if place in whole else _by_slabs(channels, memory) for place, channels in enumerate(features)]
 
 
 def _by_slabs(channels: Sequence[Channel], scratch: NDArray[np.float64]) -> PatchStatistics:
     found: PatchStatistics | None = None
-    for values, valid in _slabs(channels):
+    for values, valid in slabs(channels):
         slab = _of_slab(values, valid, scratch)
         found = slab if found is None else merged_statistics(found, slab)
     return found if found is not None else empty_statistics(0)
-
-
-def _slabs(channels: Sequence[Channel]) -> Iterator[Channel]:
-    """Some pixel rows of all patches at a time; None where all of a slab is valid."""
-    for values, valid in channels:
-        rows = max(SLAB_VALUES // max(values.shape[0] * values.shape[2], 1), 1)
-        for start in range(0, max(values.shape[1], 1), rows):
-            part = slice(start, start + rows)
-            seen = None if valid is None else valid[:, part]
-            yield values[:, part], None if seen is None or seen.all() else seen
 
 
 def class_counts(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -230,9 +219,9 @@ def _is_small(values: NDArray[Any]) -> bool:
 
 def _sums(channels: Sequence[Channel], scratch: NDArray[np.float64]) -> _Sums:
     """The sums of integers of up to 16 bits."""
-    slabs = _slabs(channels)
-    found = _sums_of_slab(*next(slabs), scratch)
-    for values, valid in slabs:
+    coming = slabs(channels)
+    found = _sums_of_slab(*next(coming), scratch)
+    for values, valid in coming:
         slab = _sums_of_slab(values, valid, scratch)
         found.counts += slab.counts
         found.sums += slab.sums
@@ -248,10 +237,10 @@ def _sums_of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch
         lows, highs = values.min(axis=(1, 2)), values.max(axis=(1, 2))
     else:
         counts = np.count_nonzero(valid, axis=(1, 2)).astype(np.int64)
-        values, least, most = _masked(values, valid)
+        values, least, most = masked(values, valid)
         # Channels of several types are joined: what no value has been seen of is beyond all of them.
         lows, highs = np.where(counts, least, np.inf), np.where(counts, most, -np.inf)
-    numbers = _memory(values, scratch)
+    numbers = room(values, scratch)
     numbers[...] = values
     return _Sums(
         counts=counts,
@@ -260,6 +249,44 @@ def _sums_of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch
         sums=numbers.sum(axis=(1, 2)).astype(np.int64),
         squares=_squares(numbers).astype(np.int64),
     )
+
+
+def _alike(features: Sequence[Sequence[Channel]]) -> list[NDArray[Any]]:
+    """The values of features that have one channel each, of one type, all valid, in one slab; else none."""
+    values = [channels[0][0] for channels in features]
+    is_alike = all(
+        len(channels) == 1
+        and 0 < each.size <= SLAB_VALUES
+        and (each.dtype, each.shape) == (values[0].dtype, values[0].shape)
+        and (channels[0][1] is None or channels[0][1].all())
+        for each, channels in zip(values, features, strict=True)
+    )
+    return values if is_alike else []
+
+
+def _of_whole_patches(features: Sequence[NDArray[Any]], scratch: NDArray[np.float64]) -> list[PatchStatistics]:
+    """The statistics of features that are alike: what most patches are."""
+    first = features[0]
+    patches, height, width = first.shape
+    lows, highs = (np.empty((len(features), patches), first.dtype) for _ in range(2))
+    rows = np.empty((2, len(features), patches, height))
+    numbers, ones = room(first, scratch), np.ones(width)
+    left, right = numbers[..., np.newaxis, :], numbers[..., :, np.newaxis]
+    for place, values in enumerate(features):
+        np.minimum.reduce(values, axis=(1, 2), out=lows[place])
+        np.maximum.reduce(values, axis=(1, 2), out=highs[place])
+        numbers[...] = values
+        # Whole numbers: in which order they are added doesn't matter, and a dot product adds fastest.
+        np.matmul(numbers, ones, out=rows[0, place])
+        np.matmul(left, right, out=rows[1, place][..., np.newaxis, np.newaxis])
+    sums, squares = rows.sum(axis=3).astype(np.int64)
+    counts = np.full((len(features), patches), height * width, np.int64)
+    means, spread = _exact_moments(sums, squares, counts)
+    lows, highs = lows.astype(np.float64), highs.astype(np.float64)
+    return [
+        PatchStatistics(counts=counts[k], lows=lows[k], highs=highs[k], means=means[k], squares=spread[k])
+        for k in range(len(features))
+    ]
 
 
 def _of_sums(features: Sequence[_Sums]) -> list[PatchStatistics]:
@@ -282,20 +309,13 @@ def _of_sums(features: Sequence[_Sums]) -> list[PatchStatistics]:
     ]
 
 
-def _memory(values: NDArray[Any], scratch: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Room for ``values`` as float64."""
-    if len(scratch) < values.size:
-        return np.empty(values.shape, np.float64)
-    return scratch[: values.size].reshape(values.shape)
-
-
 def _of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDArray[np.float64]) -> PatchStatistics:
     """The statistics of floats and of wide integers."""
     patches, pixels = values.shape[0], values.shape[1] * values.shape[2]
     if valid is not None:
         return _of_masked_slab(values, valid)
     # A copy, for it is changed.
-    numbers = _memory(values, scratch)
+    numbers = room(values, scratch)
     with np.errstate(invalid="ignore") if values.dtype.kind == "f" else contextlib.nullcontext():
         numbers[...] = values
     counts = np.full(patches, pixels, np.int64)
@@ -305,7 +325,7 @@ def _of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDA
 def _of_masked_slab(values: NDArray[Any], valid: NDArray[np.bool_]) -> PatchStatistics:
     counts = np.count_nonzero(valid, axis=(1, 2)).astype(np.int64)
     is_empty = counts == 0
-    kept, lows, highs = _masked(values, valid)
+    kept, lows, highs = masked(values, valid)
     # What is masked may be NaN, and NaN times 0 is no 0: it is 0 here.
     found = _moments(kept.astype(np.float64), counts, lows, highs, valid=valid)
     if not is_empty.any():
@@ -361,29 +381,3 @@ def _exact_moments(
     around = squares - 2 * whole * sums + some * whole * whole
     share = rest / some
     return whole + share, around - share * rest
-
-
-def _masked(values: NDArray[Any], valid: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """A copy of ``values`` ``(n, row, col)`` with 0 where they are masked; least and greatest valid value, ``(n,)``.
-
-    Bits are chosen by other bits: numpy's ``where`` takes ten times as long, as it guesses at every pixel.
-    """
-    whole = np.dtype(f"i{values.dtype.itemsize}")
-    seen = np.negative(valid.view(np.int8).astype(whole))
-    kept = values.view(whole) & seen
-    np.invert(seen, out=seen)
-    least, most = (np.array(limit, values.dtype).view(whole) for limit in _limits(values.dtype))
-    return (
-        kept.view(values.dtype),
-        (kept | (seen & most)).view(values.dtype).min(axis=(1, 2)),
-        (kept | (seen & least)).view(values.dtype).max(axis=(1, 2)),
-    )
-
-
-def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    if dtype.kind == "f":
-        return dtype.type(-np.inf), dtype.type(np.inf)
-    if dtype.kind == "b":
-        return False, True
-    info = np.iinfo(dtype)
-    return dtype.type(info.min), dtype.type(info.max)

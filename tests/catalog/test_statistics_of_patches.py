@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,25 @@ def test_patches_larger_than_a_slab_are_exact() -> None:
     found = statistics_of([(values, values > 5)])
     seen = [int(value) for value in values.ravel() if value > 5]
     assert found.means[0] == sum(seen) / len(seen)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+@pytest.mark.parametrize("shape", [(1, 256, 256), (5, 3, 7)], ids=str)
+def test_features_that_are_alike_are_exact(dtype: str, shape: tuple[int, ...]) -> None:
+    limits = np.iinfo(dtype)
+    features = [values_of(dtype, shape, seed) for seed in range(4)]
+    features += [np.full(shape, limits.max, dtype), np.full(shape, limits.min, dtype)]
+    pairs = [(each, None if place % 2 else np.ones(shape, bool)) for place, each in enumerate(features)]
+    found = statistics_of_all([[pair] for pair in pairs])
+    for statistics, values in zip(found, features, strict=True):
+        for patch in range(shape[0]):
+            whole = [int(value) for value in values[patch].ravel()]
+            total, count = sum(whole), len(whole)
+            squares = Fraction(sum(value * value for value in whole)) - Fraction(total * total, count)
+            assert statistics.counts[patch] == count
+            assert (statistics.lows[patch], statistics.highs[patch]) == (min(whole), max(whole))
+            assert statistics.means[patch] == total / count
+            assert statistics.squares[patch] == pytest.approx(float(squares), rel=1e-14)
 
 
 def test_features_do_not_touch_each_other() -> None:

@@ -120,6 +120,8 @@ class RowCollector:
         scratch = getattr(self._memory, "scratch", None)
         if scratch is None:
             scratch = self._memory.scratch = scratch_memory()
+        # First, while the records are in the cache.
+        digests = payload_digests(encoded.data, encoded.ends) if is_single else _NO_RECORDS
         found: list[list[PatchStatistics]] = []
         classes: list[tuple[ClassCounts, ...]] = []
         for run in runs(unit.positions, len(strip.columns)):
@@ -130,7 +132,7 @@ class RowCollector:
             numbers=strip.numbers(unit.positions),
             records=self._encoder.records_per_patch,
             lengths=np.diff(encoded.ends, prepend=0) if is_single else np.empty(0, np.int64),
-            digests=payload_digests(encoded.data, encoded.ends) if is_single else _NO_RECORDS,
+            digests=digests,
             masked=strip.masked_counts.ravel()[unit.positions],
             statistics={
                 name: PatchStatistics.joined(each)
