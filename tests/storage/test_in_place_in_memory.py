@@ -311,3 +311,9 @@ def test_where_there_are_no_locks_no_folder_is_taken_for_a_dead_run_s(
         with scratch_folder(StorePath("s3://bucket"), StorePath("s3://bucket/scene")) as other:
             assert other != living
         assert living.exists()
+
+
+def test_a_system_without_locks_sends_too(memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("geotfr.storage.remote.staging._HAS_LOCKS", False)
+    assert export(scene).code == 0
+    assert objects(memory) == own(scene)

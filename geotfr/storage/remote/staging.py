@@ -33,6 +33,7 @@ except ImportError:  # Windows
 
 __all__ = ["check_store_output", "locked_store", "opened_store", "scratch_folder", "scratch_parent", "sent_file"]
 
+_HAS_LOCKS = fcntl is not None
 _SIDE_FILES = (".aux.xml", ".ovr", ".msk")
 
 
@@ -66,13 +67,16 @@ def scratch_folder(place: StorePath, output: Path) -> Iterator[Path]:
         raise
     finally:
         remove_folder(folder)
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _locked_folder(stem: str) -> tuple[Path, int]:
     """A new folder whose name begins with ``stem``, and what holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=stem))
+        if not _HAS_LOCKS:
+            return folder, -1
         # Between these two calls another run may take the folder for an abandoned one.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(folder, os.O_RDONLY)
@@ -83,10 +87,10 @@ def _locked_folder(stem: str) -> tuple[Path, int]:
 
 def _remove_abandoned(stem: str) -> None:
     """Remove the folders of this name that no process holds."""
-    for folder in scratch_parent().glob(f"{stem}*"):
+    for folder in scratch_parent().glob(f"{stem}*") if _HAS_LOCKS else ():
         # Another user's, or gone.
         with contextlib.suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+            descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
             try:
                 if _locked(descriptor):
                     remove_folder(folder)
@@ -96,14 +100,11 @@ def _remove_abandoned(stem: str) -> None:
 
 def _locked(descriptor: int) -> bool | None:
     """Whether an open folder is locked now, and not by another; None where there are no locks."""
-    is_locked: bool | None = None
-    if fcntl is not None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_locked = True
-        except OSError as error:
-            is_locked = False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
-    return is_locked
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True
 
 
 def opened_store(place: StorePath) -> Store:
