@@ -396,7 +396,11 @@ def test_what_cannot_be_in_shared_shards_is_refused(tmp_path: Path) -> None:
     geotfr.export_collection(tmp_path / "in", tmp_path / "own", patch_dimensions=2, bands=[1])
     mixed = ("export", tmp_path / "in", "-o", tmp_path / "own", "--patch-dimensions", "2", "--bands", "1", *together)
     assert_refused(run(*mixed), 14, "shards of its own", "--overwrite")
+    # Files of the old sets that no new one replaces go too.
+    coco = tmp_path / "own-a-coco.json"
+    coco.write_text('{"info": {"description": "shapes in the patches of a geotfr set"}}')
     assert run(*mixed, "--overwrite").code == 0
+    assert not coco.exists()
     assert not list(tmp_path.glob("own-a*.tfrecord*"))
     assert geotfr.verify([*tmp_path.glob("own-*.tfrecord.gz"), tmp_path / "own-b-manifest.json"]).is_good
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from geotfr.mixer import SetNames
     from geotfr.options import ExportOptions, Size
     from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.pipeline.catalog.members import Members
@@ -209,7 +210,7 @@ class SharedShards:
 
     def _belongs(self) -> Callable[[str], bool]:
         """Whether a file of the folder is one that this run may replace: no shard or teller of a member."""
-        by_name = {name: own for own in self._sets.values() for name in (*own.tellers, *own.patch_tables)}
+        by_name = {name: own for own in self._sets.values() for name in _told_by(own)}
         by_stem = defaultdict(list)
         for own in self._sets.values():
             for stem in {shard_stem(own.shard(0, total=total)) for total in (1, 2)}:
@@ -231,7 +232,7 @@ class SharedShards:
     def _tellers(self) -> tuple[str, ...]:
         """Names without which what is replaced doesn't look whole."""
         sets = [*self._sets.values(), *(() if self._is_added else (self._names,))]
-        return tuple(name for own in sets for name in (*own.patch_tables, *own.tellers))
+        return tuple(name for own in sets for name in _told_by(own))
 
     def _write(self, name: str, path: Path, outputs: OutputSet, writer: ShardWriter) -> _Written:
         """Write the records of one raster behind those before it."""
@@ -328,6 +329,11 @@ class SharedShards:
                 mixers.append((own.mixer(total=2), text_file(outputs, each.mixer.to_text())))
             manifests.append((own.manifest, text_file(outputs, manifest.to_text())))
         return [*tables, *mixers, *manifests]
+
+
+def _told_by(names: SetNames) -> tuple[str, ...]:
+    """The names of files that tell of a set, or of a raster's records."""
+    return (*names.coco_files, *names.patch_tables, *names.tellers)
 
 
 def _features_of(manifest: Manifest) -> list[tuple[str, str, int | None]]:
