@@ -55,7 +55,8 @@ def cog_options(
     Raises
     ------
     UsageError
-        For an option that GDAL's COG driver doesn't have or that would change the grid, or one given twice.
+        For an option that GDAL's COG driver doesn't have or that would change the grid, one given twice, or a lossy
+        compression.
     """
     chosen: dict[str, str] = {}
     for name, value in given.items():
@@ -71,6 +72,9 @@ def cog_options(
     # GDAL 3.10 ends the process for some other values.
     if not (side.isascii() and side.isdecimal() and 128 <= int(side) <= 4096 and int(side) % 16 == 0):
         raise UsageError(f"--creation-option BLOCKSIZE: found {side!r}; allowed are multiples of 16 from 128 to 4096")
+    creation.check_lossless(
+        chosen, webp=("QUALITY", "100"), allowed=[name for name in creation.LOSSLESS if name != "PACKBITS"]
+    )
     compression = chosen.get("COMPRESS", "DEFLATE").upper()
     options = {"COMPRESS": compression, "BLOCKSIZE": "512", "NUM_THREADS": str(threads)}
     options["BIGTIFF"] = creation.creation_options({}, shape=shape, dtype=dtype, block_yx=(512, 512), threads=1)[

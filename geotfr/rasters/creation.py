@@ -10,9 +10,9 @@ import numpy as np
 from geotfr.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["GTIFF_OPTIONS", "creation_options"]
+__all__ = ["GTIFF_OPTIONS", "check_lossless", "creation_options"]
 
 GTIFF_OPTIONS = frozenset(
     [
@@ -67,6 +67,9 @@ TIFF_LIMIT_BYTES = 1 << 32
 WITH_PREDICTOR = ("DEFLATE", "LZW", "ZSTD")
 """Compressions that take a predictor."""
 
+LOSSLESS = ("NONE", "DEFLATE", "ZSTD", "LZW", "LZMA", "PACKBITS", "LERC", "LERC_DEFLATE", "LERC_ZSTD")
+_TRUE = ("YES", "TRUE", "ON", "1")
+
 
 def creation_options(
     given: Mapping[str, str],
@@ -95,7 +98,7 @@ def creation_options(
     Raises
     ------
     UsageError
-        For an option that GDAL doesn't have, or one given twice in different cases.
+        For an option that GDAL doesn't have, one given twice in different cases, or a lossy compression.
 
     Examples
     --------
@@ -115,6 +118,7 @@ def creation_options(
         if key in chosen:
             raise UsageError(f"--creation-option {name}: given twice")
         chosen[key] = str(value)
+    check_lossless(chosen, webp=("WEBP_LOSSLESS", "YES"))
     compression = chosen.get("COMPRESS", "DEFLATE").upper()
     options = {
         "TILED": "YES",
@@ -130,6 +134,44 @@ def creation_options(
     if threads > 1 and compression != "NONE":
         options["NUM_THREADS"] = str(threads)
     return {**options, **chosen}
+
+
+def check_lossless(chosen: Mapping[str, str], *, webp: tuple[str, str], allowed: Sequence[str] = LOSSLESS) -> None:
+    """Refuse a compression that changes pixels: what is read back from the output must be what was written.
+
+    ``webp`` is the driver's option, and its value, by which WEBP keeps them; ``allowed`` are compressions that always do.
+
+    Raises
+    ------
+    UsageError
+        A lossy compression, or one that isn't known.
+
+    Examples
+    --------
+    >>> check_lossless({"COMPRESS": "JPEG"}, webp=("WEBP_LOSSLESS", "YES"))
+    Traceback (most recent call last):
+    geotfr.errors.UsageError: --creation-option COMPRESS: found 'JPEG'; allowed are NONE, DEFLATE, ZSTD, LZW, LZMA, \
+PACKBITS, LERC, LERC_DEFLATE, LERC_ZSTD, which keep all pixels, and WEBP with WEBP_LOSSLESS=YES
+    """
+    compression = chosen.get("COMPRESS", "DEFLATE")
+    given = chosen.get(webp[0], "").upper()
+    is_lossless_webp = compression.upper() == "WEBP" and (given == webp[1] or (webp[1] in _TRUE and given in _TRUE))
+    if compression.upper() not in allowed and not is_lossless_webp:
+        raise UsageError(
+            f"--creation-option COMPRESS: found {compression!r}; allowed are {', '.join(allowed)}, which keep all"
+            f" pixels, and WEBP with {'='.join(webp)}"
+        )
+    for name in ("MAX_Z_ERROR", "DISCARD_LSB"):
+        value = chosen.get(name, "0")
+        if any(_is_not_zero(part) for part in value.split(",")):
+            raise UsageError(f"--creation-option {name}: found {value!r}, which changes pixels; allowed is 0")
+
+
+def _is_not_zero(text: str) -> bool:
+    try:
+        return float(text) != 0
+    except ValueError:
+        return True
 
 
 def _may_pass_limit(shape: tuple[int, int, int], dtype: np.dtype[np.generic], block_yx: tuple[int, int]) -> bool:

@@ -353,3 +353,52 @@ def test_read_records_gives_the_payloads(mixer_and_shard: tuple[Path, Path]) -> 
     for compression in ("", "GZIP", "ZLIB"):
         wire.write_shard(shard, want, compression=compression)
         assert [bytes(payload) for payload in geotfr.read_records(shard)] == want
+
+
+LOSSY = [
+    *("COMPRESS=JPEG", "COMPRESS=webp", "COMPRESS=JXL", "COMPRESS=FOO", "COMPRESS=LERC MAX_Z_ERROR=0.5"),
+    "COMPRESS=LERC_ZSTD MAX_Z_ERROR=1",
+]
+
+
+@pytest.mark.parametrize("form", ["gtiff", "cog"])
+@pytest.mark.parametrize("options", [*LOSSY, "DISCARD_LSB=2", "COMPRESS=WEBP WEBP_LEVEL=100"])
+def test_lossy_compression_is_refused_before_any_work(
+    options: str, form: str, mixer_and_shard: tuple[Path, Path]
+) -> None:
+    mixer, _ = mixer_and_shard
+    before = contents(mixer.parent)
+    given = [part for option in options.split() for part in ("--co", option)]
+    outcome = ingest(*mixer_and_shard, more=("--dtype", "uint8", "--format", form, *given))
+    assert_refused(outcome, 2, "--creation-option")
+    if options in LOSSY[:4]:
+        assert "allowed are NONE, DEFLATE, ZSTD" in outcome.stderr
+    assert contents(mixer.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        *(
+            (form, f"COMPRESS={name}")
+            for form in ("gtiff", "cog")
+            for name in ("lerc", "LZMA", "LERC_ZSTD", "PACKBITS")
+        ),
+        ("gtiff", "COMPRESS=LERC MAX_Z_ERROR=0"),
+        ("gtiff", "COMPRESS=WEBP WEBP_LOSSLESS=YES INTERLEAVE=PIXEL"),
+        ("cog", "COMPRESS=WEBP QUALITY=100"),
+    ],
+)
+def test_lossless_compression_is_taken(form: str, options: str, tmp_path: Path) -> None:
+    picture = np.random.default_rng(1).integers(0, 255, (3, 12, 12)).astype("float32")
+    mixer, (shard,) = write_set(tmp_path, picture, patch=(2, 2), names=("b1", "b2", "b3"))
+    given = [part for option in options.split() for part in ("--co", option)]
+    outcome = ingest(mixer, shard, more=("--dtype", "uint8", "--format", form, *given))
+    assert outcome.code == 0, outcome.told
+    assert np.array_equal(read_raster(tmp_path / "out.tif")[0], picture)
+
+
+def test_records_without_features_are_told_so(mixer_and_shard: tuple[Path, Path]) -> None:
+    mixer, shard = mixer_and_shard
+    geotfr.write_examples(shard, [{}] * 10, overwrite=True)
+    refused(mixer, shard, code=12, words=("record 0", "no features in it"))
