@@ -17,6 +17,7 @@ from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.mixer.strict_json import parse_json
 from geotfr.vectors.condition import condition_on, filtered
+from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.expression import parse_expression
 from geotfr.vectors.extra import load
 from geotfr.vectors.linked_crs import check_no_linked_crs
@@ -340,6 +341,12 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
     if binary:
         # pyarrow's word for text of another encoding.
         raise InputError(f"{name}: column {binary[0]!r} holds text that isn't UTF-8; convert the file to UTF-8 first")
+    with _told(name):
+        large = types_of_large_integers(path, schema, options)
+        if large:
+            options["convert_options"].column_types = large
+            with csv.open_csv(path, **options) as file:
+                schema = file.schema
 
     count = _batch_rows(schema)
 

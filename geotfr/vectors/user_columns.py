@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import DamagedError, InputError, MissingInputError, UsageError
+from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.extra import load_arrow
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class UserColumns:
             raise MissingInputError(f"{path}: no such file")
         try:
             if path.suffix.lower() == ".csv":
-                table = load_arrow("pyarrow.csv").read_csv(path)
+                table = _read_csv(path)
             else:
                 table = load_arrow("pyarrow.parquet").read_table(path)
         except (pa.ArrowException, OSError) as error:
@@ -98,3 +99,11 @@ class UserColumns:
             for name in self._table.column_names
             if name not in _KEYS
         }
+
+
+def _read_csv(path: Path) -> Any:
+    csv = load_arrow("pyarrow.csv")
+    table = csv.read_csv(path)
+    options = {"read_options": csv.ReadOptions(), "convert_options": csv.ConvertOptions()}
+    large = types_of_large_integers(path, table.schema, options)
+    return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=large)) if large else table

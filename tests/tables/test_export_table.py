@@ -236,9 +236,34 @@ def test_bad_values_are_refused_by_row_and_column(tmp_path: Path) -> None:
     bad(tmp_path, struct_column, "column 's': its type struct.* fits no feature", 10)
 
 
+@pytest.mark.parametrize("first", ["1", "", "18446744073709551615"])
+def test_integers_of_a_csv_beyond_int64_are_refused_or_told_as_those_of_parquet(first: str, tmp_path: Path) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text(f"k,f,n\n7,1.5,{first}\n8,9223372036854775808,9223372036854775808\n")
+    row = 0 if len(first) > 1 else 1
+    number = first if len(first) > 1 else "9223372036854775808"
+    bad(tmp_path, source, f"row {row}, column 'n': {number} is beyond int64", 10, feature_kinds="native")
+    result = geotfr.export_table(source, tmp_path / "out")
+    assert [found["f"] for found in records(result.records)] == [[1.5], [float(2**63)]]
+    assert records(result.records)[1]["n"] == [float(2**63)]
+
+
+@pytest.mark.parametrize("kinds", ["float", "native"])
+@pytest.mark.parametrize(
+    "numbers", [("1", "18446744073709551616"), ("-1", "9223372036854775808"), ("-9999999999999999999",)]
+)
+def test_integers_of_a_csv_that_no_type_holds_are_refused_by_row_and_column(
+    numbers: tuple[str, ...], kinds: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("k,n\n" + "".join(f"7,{number}\n" for number in numbers))
+    told = f"row {len(numbers) - 1}, column 'n': {numbers[-1]} is beyond int64"
+    bad(tmp_path, source, told, 10, feature_kinds=kinds)
+
+
 def test_a_polygon_for_points_is_refused_by_row(tmp_path: Path) -> None:
     frame = geopandas.GeoDataFrame({"a": [1, 2]}, geometry=[POINTS[0], shapely.box(0, 0, 1, 1)], crs="EPSG:4326")
-    bad(tmp_path, frame, "row 1 is a Polygon, not a point", 10, geometry="lonlat")
+    bad(tmp_path, frame, "row 1 is a Polygon, not a point; use --geometry wkb", 10, geometry="lonlat")
 
 
 def test_frames_of_mixed_types_are_refused_by_column(tmp_path: Path) -> None:
