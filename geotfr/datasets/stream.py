@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Stream", "StreamIterator", "stream", "stream_binary", "stream_csv"]
 
 STATE_VERSION = 1
+_STATE_KEYS = frozenset({"version", "steps", "epoch", "taken", "epoch_sizes"})
 
 
 class Stream:
@@ -128,11 +129,23 @@ class Stream:
         Raises
         ------
         UsageError
-            A state of another stream.
+            A state of another stream, of another version, or none at all.
         """
-        if state.get("version") != STATE_VERSION or state.get("steps") != self.node.names:
+        if not isinstance(state, Mapping) or _STATE_KEYS - state.keys() or not isinstance(state["steps"], list):
+            found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
             raise UsageError(
-                f"load_state_dict: the state is one of {'.'.join(map(str, state.get('steps', [])))}, this is {self!r}"
+                f"load_state_dict: found {found}, which is no state; give what state_dict() of this stream returned,"
+                f" with {', '.join(sorted(_STATE_KEYS))}"
+            )
+        if state["version"] != STATE_VERSION:
+            raise UsageError(
+                f"load_state_dict: the state has version {state['version']!r}, this geotfr goes on from version"
+                f" {STATE_VERSION}; begin the epoch anew"
+            )
+        if state["steps"] != self.node.names:
+            raise UsageError(
+                f"load_state_dict: the state is one of {'.'.join(map(str, state['steps']))}, this is {self!r}; make the"
+                " same stream that it was saved of"
             )
         self._resumed = dict(state)
 

@@ -42,13 +42,14 @@ class Places(NamedTuple):
     heights: int = 0
 
 
-def points_of(array: Any, *, where: str, first_row: int) -> Places:
+def points_of(array: Any, *, where: str, first_row: int, instead: str = "") -> Places:
     """The places of a pyarrow array of WKB points; none for null and empty geometries.
 
     Raises
     ------
     InputError
-        A geometry that is no point, or no WKB; ``where`` and ``first_row`` place it.
+        A geometry that is no point, or no WKB; ``where`` and ``first_row`` place it, and ``instead`` tells what else
+        can be done than to take its centroid.
     """
     import shapely
 
@@ -58,8 +59,8 @@ def points_of(array: Any, *, where: str, first_row: int) -> Places:
     if odd.any():
         row = int(odd.argmax())
         raise InputError(
-            f"{where}: row {row + first_row} is a {shapes[row].geom_type}, not a point; use --geometry wkb or geojson,"
-            " or take its centroid first"
+            f"{where}: row {row + first_row} is a {shapes[row].geom_type}, not a point;"
+            f" {instead}take its centroid first"
         )
     # Some versions of GEOS raise for an empty point.
     shapes = shapes.copy()

@@ -98,7 +98,7 @@ class TablePlan:
         if self.geometry == "none":
             return {}, 0
         if self.geometry == "lonlat":
-            x, y, heights = batch_points(self.table, batch, first_row)
+            x, y, heights = batch_points(self.table, batch, first_row, instead="use --geometry wkb or geojson, or ")
             if self.transform is not None:
                 x, y = self.transform(x, y)
             valid = np.isfinite(x) & np.isfinite(y)
@@ -112,10 +112,10 @@ class TablePlan:
         return {GEOMETRY: text_column(GEOMETRY, array)}, 0
 
 
-def batch_points(table: Table, batch: Any, first_row: int) -> Places:
-    """The places of a batch of points, in the table's CRS."""
+def batch_points(table: Table, batch: Any, first_row: int, *, instead: str = "") -> Places:
+    """The places of a batch of points, in the table's CRS; ``instead`` as for :func:`points_of`."""
     if table.xy is None:
-        return points_of(batch.column(table.geometry), where=table.name, first_row=first_row)
+        return points_of(batch.column(table.geometry), where=table.name, first_row=first_row, instead=instead)
     found = []
     for name in table.xy:
         array = batch.column(name)

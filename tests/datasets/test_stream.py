@@ -482,6 +482,11 @@ def test_a_state_that_says_nothing_is_refused() -> None:
     state = source("packed", 5).batch(2).state_dict()
     with pytest.raises(UsageError, match=r"load_state_dict: the state is one of .*batch\(2\), this is .*batch\(3\)"):
         source("packed", 5).batch(3).load_state_dict(state)
+    for odd in ({"x": 1}, {}, {"version": 1, "steps": state["steps"]}, state | {"steps": 1}, [1], None):
+        with pytest.raises(UsageError, match=r"load_state_dict: found .*, which is no state; give what state_dict\(\)"):
+            source("packed", 5).batch(2).load_state_dict(odd)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="load_state_dict: the state has version 0, this geotfr"):
+        source("packed", 5).batch(2).load_state_dict(state | {"version": 0})
     with pytest.raises(UsageError, match="state_dict: a map with ordered=False gives another order each time"):
         source("packed", 5).map(dict, workers=2, ordered=False).batch(2).state_dict()
     with pytest.raises(UsageError, match="an iterator that is read once"):

@@ -171,7 +171,7 @@ def test_bad_samples_are_refused(options: dict[str, Any], message: str, code: in
 
 def test_polygons_and_tables_without_points_are_refused(scene: Path, tmp_path: Path) -> None:
     frame = geopandas.GeoDataFrame({"a": [1]}, geometry=[shapely.box(0, 0, 1, 1)], crs="EPSG:32633")
-    with pytest.raises(geotfr.InputError, match="row 0 is a Polygon, not a point"):
+    with pytest.raises(geotfr.InputError, match=r"row 0 is a Polygon, not a point; take its centroid first$"):
         geotfr.sample_points(scene, frame, tmp_path / "out")
     with pytest.raises(geotfr.InputError, match="name the points' columns with --x and --y"):
         geotfr.sample_points(scene, frame.drop(columns="geometry"), tmp_path / "out")

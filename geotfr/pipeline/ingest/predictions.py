@@ -178,6 +178,11 @@ class Predictions:
         self._is_sequence = is_sequence_file(os.fspath(found.shards[0]))
         first = self._first_rows()
         self._kinds = {name: _kind_and_length(values) for name, values in first.values.items()}
+        if not self._kinds:
+            raise RecordError(
+                f"{first.path}: record {first.first_in_file}: no features in it; predictions are expected, as a float"
+                " feature for each band; write them again, with values"
+            )
         self._pixels = self._pixels_per_patch(first) if known is None else known.pixels
         self.bands = self._bands(first)
         self._features = frozenset(band.feature for band in self.bands) | self._index_names
