@@ -139,7 +139,8 @@ def creation_options(
 def check_lossless(chosen: Mapping[str, str], *, webp: tuple[str, str], allowed: Sequence[str] = LOSSLESS) -> None:
     """Refuse a compression that changes pixels: what is read back from the output must be what was written.
 
-    ``webp`` is the driver's option, and its value, by which WEBP keeps them; ``allowed`` are compressions that always do.
+    ``webp`` is the driver's option, and its value, by which WEBP keeps them; ``allowed`` are those that always
+    do.
 
     Raises
     ------
