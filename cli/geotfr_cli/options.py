@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
+    "DAMAGED",
     "LOSSES",
     "allow_driver_option",
     "allow_network_option",
@@ -31,6 +32,9 @@ __all__ = [
     "warn",
     "workers_option",
 ]
+
+DAMAGED = 12
+"""Exit code of a command that was to tell what files hold, and found damage."""
 
 LOSSES = 3
 """Exit code of a run that is done, but lost data that nobody asked to lose."""

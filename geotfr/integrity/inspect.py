@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import UsageError
+from geotfr.errors import RecordError, UsageError
 from geotfr.integrity.files import FileSummary, is_sequence_file
 from geotfr.integrity.gather import ExampleGatherer, KeyInfo, SequenceGatherer
 from geotfr.integrity.inputs import find_inputs
@@ -144,13 +144,17 @@ def inspect(
         raise UsageError(f"{sequences[0]}: holds SequenceExamples, other files Examples; inspect them apart")
     report = ReadReport()
     gather: ExampleGatherer | SequenceGatherer = (SequenceGatherer if sequences else ExampleGatherer)(records)
-    files = tuple(
-        gather.read(str(path), report, compression=compression, max_record_bytes=max_record_bytes)
-        for path in inputs.shards
-    )
+    files: list[FileSummary] = []
+    empty: list[str] = []
+    for path in inputs.shards:
+        faults = report.fault_count
+        files.append(gather.read(str(path), report, compression=compression, max_record_bytes=max_record_bytes))
+        # A damaged file may have had records.
+        if not files[-1].records and report.fault_count == faults:
+            empty.append(f"{path}: no records: an empty shard")
     count = sum(file.records for file in files)
     return InspectResult(
-        files=files,
+        files=tuple(files),
         message=gather.message,
         records=count,
         keys=tuple(gather.keys(count, None if mixer is None else mixer.patch_xy)),
@@ -159,10 +163,7 @@ def inspect(
         faults=(*inputs.faults, *report.faults),
         fault_count=len(inputs.faults) + report.fault_count,
         notes=tuple(report.notes),
-        warnings=(
-            *report.warnings,
-            *(f"{file.path}: no records: an empty shard" for file in files if not file.records),
-        ),
+        warnings=(*report.warnings, *empty),
     )
 
 
@@ -211,10 +212,14 @@ def parsing_code_of(result: InspectResult, target: Target) -> str:
     ------
     UsageError
         Files of several compressions for TensorFlow, of SequenceExamples, or without records; keys of several kinds.
+    RecordError
+        Damaged files without a whole record.
     """
     from geotfr.records.parse.code import parsing_code
     from geotfr.records.parse.specs import FixedLenFeature, VarLenFeature
 
+    if result.faults and not result.records:
+        raise RecordError(f"{result.faults[0]}; no whole record is left to make code for")
     if result.message != "Example" or not result.records:
         raise UsageError(f"{result.files[0].path}: no Examples in it; code is made for files of Examples")
     compressions = {file.compression for file in result.files}

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from records_reading.shards import example, floats, shard
 
-from geotfr.errors import MissingInputError, OutputExistsError, UsageError
+from geotfr.errors import MissingInputError, OutputExistsError, RecordError, UsageError
 from geotfr_cli.commands import index, inspect, repair, verify
 
 if TYPE_CHECKING:
@@ -68,6 +68,33 @@ def test_inspect_prints_keys_samples_and_code(good: str) -> None:
     assert code == 0
     assert out.startswith("import tensorflow as tf\n")
     assert "tf.io.FixedLenFeature([2, 2], tf.float32)" in out
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--code", "geotfr"), ("--quiet",)])
+def test_inspect_exits_12_where_files_are_damaged(more: tuple[str, ...], good: str, bad: str) -> None:
+    code, out, err = run(inspect.command, good, bad, *more)
+    assert code == 12
+    if "--code" in more:
+        assert "FixedLenFeature" in out
+    if "--quiet" not in more:
+        assert "b.tfrecord" in out + err
+        assert "record 2 at byte" in out + err or '"record": 2' in out
+
+
+def test_a_damaged_file_without_a_whole_record_is_not_called_an_empty_shard(good: str, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.tfrecord"
+    torn.write_bytes(shard(PAYLOADS)[:30])
+    empty = tmp_path / "none.tfrecord"
+    empty.write_bytes(b"")
+    code, out, err = run(inspect.command, good, str(torn))
+    assert code == 12
+    assert "damaged: " in out
+    assert "empty shard" not in out + err
+    with pytest.raises(RecordError, match=r"torn.tfrecord.*no whole record is left"):
+        run(inspect.command, str(torn), "--code", "tf")
+    code, out, err = run(inspect.command, good, str(empty))
+    assert code == 0
+    assert "none.tfrecord: no records: an empty shard" in err
 
 
 def test_repair_exits_3_where_records_are_lost(good: str, bad: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from geotfr_cli.options import common_options, show, warn
+from geotfr_cli.options import DAMAGED, common_options, show, warn
 from geotfr_cli.record_options import compression_option, max_record_bytes_option
 
 
@@ -26,7 +26,8 @@ from geotfr_cli.record_options import compression_option, max_record_bytes_optio
 def command(paths: tuple[str, ...], code: str | None, quiet: bool, as_json: bool, **options: Any) -> None:
     """Tell what record files hold: compression, records, and of each feature kind, lengths, range and shape.
 
-    Patch shapes come from a mixer beside the files, or are guessed from square numbers. Damage is told and read around.
+    Patch shapes come from a mixer beside the files, or are guessed from square numbers. Damage is told and read around;
+    then the exit code is 12.
     """
     from geotfr.integrity.inspect import inspect, parsing_code_of
 
@@ -34,6 +35,9 @@ def command(paths: tuple[str, ...], code: str | None, quiet: bool, as_json: bool
     warn((*result.notes, *result.warnings), quiet=quiet)
     if code is None:
         show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
-        return
-    text = parsing_code_of(result, code)  # type: ignore[arg-type]  # click has checked the choice
-    show(text.rstrip("\n"), {"code": text}, quiet=quiet, as_json=as_json)
+    else:
+        warn([f"damaged: {fault}" for fault in result.faults[:1]], quiet=quiet)
+        text = parsing_code_of(result, code)  # type: ignore[arg-type]  # click has checked the choice
+        show(text.rstrip("\n"), {"code": text}, quiet=quiet, as_json=as_json)
+    if result.fault_count:
+        click.get_current_context().exit(DAMAGED)

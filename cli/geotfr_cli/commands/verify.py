@@ -6,10 +6,8 @@ from typing import Any
 
 import click
 
-from geotfr_cli.options import common_options, show, warn
+from geotfr_cli.options import DAMAGED, common_options, show, warn
 from geotfr_cli.record_options import compression_option, max_record_bytes_option
-
-DAMAGED = 12
 
 
 @click.command("verify", epilog="Example: geotfr verify patches/scene-mixer.json")
