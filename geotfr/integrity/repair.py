@@ -12,6 +12,7 @@ from geotfr.records.framing import RecordBlocks
 from geotfr.records.gzip import codec
 from geotfr.records.stream import open_stream
 from geotfr.storage import atomic_output
+from geotfr.storage.index_files import forget_index
 from geotfr.stores.path import input_path, is_local, output_path
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def repair(
                 file.write(shard.add(packer.pack(block.data.data)))
                 report.records += len(block.starts)
             file.write(shard.finish())
+            forget_index(target)
     if not report.records:
         report.warnings.append(f"{target}: no whole record was found; the file is an empty shard")
     return RepairResult(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["IndexedRecords", "RecordIndex", "hop_index", "read_index", "scan_index", "seek_points"]
+__all__ = ["IndexedRecords", "RecordIndex", "hop_index", "index_names", "read_index", "scan_index", "seek_points"]
 
 LARGEST_MEMBER_BYTES = 32 << 20
 """Members of more uncompressed bytes get seek points: one record shall not cost the whole file."""
@@ -84,6 +84,11 @@ class RecordIndex:
     def members_text(self) -> bytes:
         """The content of ``FILE.members``; empty for a plain file."""
         return b"" if self.members is None else _text(self.members[:, 0], self.members[:, 1])
+
+
+def index_names(name: str) -> tuple[str, ...]:
+    """The names of all files that an index of the record file ``name`` may have."""
+    return tuple(f"{name}{suffix}" for suffix in (".idx", ".members", ".gzidx"))
 
 
 def idx_path(path: PathLike) -> Path:

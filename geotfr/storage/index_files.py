@@ -13,6 +13,7 @@ from geotfr.records.index import (
     IndexedRecords,
     RecordIndex,
     idx_path,
+    index_names,
     members_path,
     read_index,
     scan_index,
@@ -20,12 +21,13 @@ from geotfr.records.index import (
     seek_points_path,
 )
 from geotfr.storage.atomic import atomic_output, check_output
+from geotfr.storage.output_error import output_error
 from geotfr.stores.path import StorePath, any_path, is_local
 
 if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
-__all__ = ["WrittenIndex", "cache_folder", "indexed_records", "write_index_files"]
+__all__ = ["WrittenIndex", "cache_folder", "forget_index", "indexed_records", "write_index_files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,18 @@ def _write(path: PathLike, index: RecordIndex, base: PathLike, *, overwrite: boo
             target.unlink(missing_ok=True)
         raise
     return WrittenIndex(index=index, files=tuple(target for target, _ in contents))
+
+
+def forget_index(path: Path) -> None:
+    """Remove the index that lies beside ``path``, which is about to be replaced: it would be another file's.
+
+    Raises OutputError.
+    """
+    for name in index_names(path.name) if is_local(path) else ():
+        try:
+            path.with_name(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise output_error(path.with_name(name), error) from error
 
 
 def indexed_records(path: PathLike, *, folder: PathLike | None = None) -> IndexedRecords:

@@ -2,7 +2,8 @@
 
 Every file is written and synced under a temporary name first. Publishing removes what could make a mixture look whole
 (the old manifest and mixer), renames in the order given, so that the manifest comes last, and removes what the old set
-had more. What fails before publishing leaves the old set as it was and no temporary file.
+had more. The index of what is replaced or removed goes first: it would be another file's. What fails before publishing
+leaves the old set as it was and no temporary file.
 
 A set with a journal can be resumed: a run that was killed leaves its finished files and the journal that lists them,
 and so does one that was asked to resume and failed. The next run that resumes checks each by size and CRC32C and
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from geotfr.errors import OutputError, OutputExistsError, UsageError
+from geotfr.records.index import index_names
 from geotfr.storage.atomic import AtomicFile, check_folder, check_output, is_whole, sync_folder
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import OutputLock, staging_stem
@@ -317,6 +319,7 @@ class OutputSet:
                 file.discard()
                 self.unchanged.append(name)
             else:
+                self._remove_index(name)
                 file.publish(self.folder / name)
         self._sync()
 
@@ -336,12 +339,22 @@ class OutputSet:
             raise output_error(self.folder, error) from error
 
     def _remove(self, names: Sequence[str]) -> None:
+        """Remove files of the set, and their indices."""
         for name in names:
-            path = self.folder / name
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise OutputError(f"{path}: the old file can't be removed: {error.strerror}") from error
+            self._remove_index(name)
+            self._unlink(name)
+
+    def _remove_index(self, name: str) -> None:
+        for index in index_names(name):
+            if (self.folder / index).is_file():
+                self._unlink(index)
+
+    def _unlink(self, name: str) -> None:
+        path = self.folder / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path}: the old file can't be removed: {error.strerror}") from error
 
     def _sync(self) -> None:
         try:

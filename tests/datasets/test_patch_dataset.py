@@ -398,3 +398,50 @@ def test_large_gzip_members_are_read_through_seek_points_kept_elsewhere(
     next(own.glob("*.gzidx")).unlink()
     with pytest.raises(MissingInputError, match=r"\.gzidx: no such file; run 'geotfr index --overwrite"):
         geotfr.PatchDataset(scene.mixer, index_folder=own)
+
+
+@pytest.mark.parametrize("compressed", [True, False], ids=["gzip", "plain"])
+def test_a_set_that_is_exported_again_is_indexed_again(tmp_path: Path, compressed: bool) -> None:
+    for greatest, patch in ((3000, 8), (4, 8), (4, 16)):
+        values = np.random.default_rng(patch).integers(0, greatest, (1, 32, 32)).astype(np.uint16)
+        (tmp_path / "t.tif").unlink(missing_ok=True)
+        write_raster(tmp_path / "t.tif", values)
+        result = geotfr.export_image(
+            tmp_path / "t.tif",
+            tmp_path / "p",
+            patch_dimensions=patch,
+            compressed=compressed,
+            max_file_size=4000,
+            overwrite=True,
+        )
+        found = geotfr.PatchDataset(result.manifest)[len(geotfr.PatchDataset(result.manifest)) - 1]["b1"]
+        np.testing.assert_array_equal(found, values[0, -patch:, -patch:])
+        shards = {path.name for path in result.shards}
+        assert {path.stem for path in tmp_path.glob("*.idx")} == shards
+        assert {path.stem for path in tmp_path.glob("*.members")} == (shards if compressed else set())
+
+
+def test_an_export_again_keeps_the_index_of_shards_that_did_not_change(tmp_path: Path) -> None:
+    write_raster(tmp_path / "t.tif", numbered(1, 32, 32))
+    for _ in range(2):
+        result = geotfr.export_image(
+            tmp_path / "t.tif", tmp_path / "p", patch_dimensions=8, max_file_size=4000, overwrite=True
+        )
+        if result.shards_unchanged:
+            assert {path.stem for path in tmp_path.glob("*.idx")} == {path.name for path in result.shards}
+        geotfr.PatchDataset(result.manifest)
+    assert len(result.shards_unchanged) == len(result.shards) > 1
+
+
+def test_records_written_and_mended_anew_are_indexed_again(tmp_path: Path) -> None:
+    target = tmp_path / "p.tfrecord.gz"
+    for count in (5, 9):
+        geotfr.write_examples(
+            target, ({"a": np.full(3, i, np.float32)} for i in range(count)), compression="gzip", overwrite=True
+        )
+        geotfr.write_index(target)
+        assert len(geotfr.IndexedRecords(target)) == count
+    geotfr.write_examples(tmp_path / "q.tfrecord", ({"a": [1.0]} for _ in range(2)))
+    geotfr.repair(tmp_path / "q.tfrecord", target, overwrite=True)
+    geotfr.write_index(target)
+    assert len(geotfr.IndexedRecords(target)) == 2

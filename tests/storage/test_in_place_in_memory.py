@@ -65,6 +65,15 @@ def test_a_set_is_replaced_on_request_alone_and_what_it_had_more_goes(memory: An
     assert objects(memory) == before
 
 
+def test_shards_replaced_in_a_store_lose_their_index(memory: Any, scene: Path) -> None:
+    assert export(scene).code == 0
+    assert len(geotfr.PatchDataset("s3://bucket/scene-manifest.json")) == 16
+    assert any(name.endswith(".idx") for name in objects(memory))
+    assert export(scene, "--max-file-size", "9000", "--overwrite").code == 0
+    assert not [name for name in objects(memory) if name.endswith(".idx")]
+    assert len(geotfr.PatchDataset("s3://bucket/scene-manifest.json")) == 16
+
+
 def test_a_run_that_breaks_is_completed_by_the_next(memory: Any, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
         failing(broken, "put", lambda name: name == "scene-00002.tfrecord")

@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from geotfr.errors import DamagedError, InputError, OutputExistsError
+from geotfr.records.index import index_names
 from geotfr.storage.remote.daemons import for_each
 from geotfr.storage.remote.digest import digest_of, part_bytes
 from geotfr.stores.path import StorePath
@@ -96,9 +97,11 @@ class Sending:
             check_none_differs(self._store, differing)
 
     def run(self, lock: StoreLock) -> None:
-        """Remove what tells of an older set, the manifest first, and send what is new."""
+        """Remove what tells of an older set, the manifest first, and indices of what is replaced; send what is new."""
         for name in reversed(self._tellers):
             self._store.remove(name)
+        replaced = [name for name in self._differing if not name.endswith(".json")]
+        self._store.remove_all(index for name in replaced for index in index_names(name))
         copied = {name: path for name, path in self._files.items() if name in self.new and isinstance(path, StorePath)}
 
         def copy(name: str) -> None:
