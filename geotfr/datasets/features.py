@@ -119,8 +119,7 @@ def feature_shapes(
     if names is not None and len(set(names)) < len(names):
         raise UsageError(f"features: {', '.join(names)}: a name is given twice; name each once")
     made = {}
-    # Lists of objects have another length in each record.
-    lists = () if found.manifest is None else found.manifest.object_features
+    lists = _lists_of_objects(found, known)
     for name in [name for name in known if name not in lists] if names is None else names:
         values = first.features[name]
         if not isinstance(values, np.ndarray):
@@ -133,6 +132,15 @@ def feature_shapes(
     if not made:
         raise UsageError("features: no names; leave it out for all features")
     return made
+
+
+def _lists_of_objects(found: PatchSet, known: Sequence[str]) -> Sequence[str]:
+    """Features that tell of shapes and are no arrays: they have another length in each record."""
+    if found.manifest is not None:
+        return found.manifest.object_features
+    # A patch table or a mixer doesn't list them; nobody else has outlines or instances by these names.
+    lists = [name for name in known if name.startswith("image/object/")]
+    return [*lists, "image/height", "image/width"] if "image/object/instance" in lists else lists
 
 
 def _shape(

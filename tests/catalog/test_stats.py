@@ -212,3 +212,9 @@ def test_merged_statistics_are_those_of_all_values(parts: list[list[int]]) -> No
     assert total.deviations[0] == pytest.approx(whole.std(), rel=1e-10, abs=1e-9)
     twice = merged_statistics(total, total)
     assert (twice.counts[0], twice.means[0]) == (2 * len(whole), total.means[0])
+
+
+@pytest.mark.parametrize("has_table", [True, False])
+def test_pixel_records_are_refused_and_not_taken_for_patches(tmp_path: Path, has_table: bool) -> None:
+    result = export(tmp_path, random_pixels("int16"), sequence_data=True, patch_table=has_table)
+    assert_refused(run("stats", result.manifest), 2, "a record is a pixel here, not a patch", "geotfr.stream")

@@ -183,3 +183,16 @@ def test_the_command_takes_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, [*arguments, *labels, "--quiet"])
     assert done.exit_code == 0, done.output
     assert "image/object/bbox/xmin" in read_manifest(tmp_path)["labels"]["features"]
+
+
+def test_a_table_beside_a_set_with_objects_has_statistics_and_patches(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    result = export(
+        scene(tmp_path), tmp_path, frame(), label_field="class", label_features="polygons", patch_table=True
+    )
+    bands = [band.name for band in geotfr.read_manifest(result.manifest).bands]
+    for source in (result.manifest, result.patch_table):
+        assert list(geotfr.compute_statistics(source).bands) == bands
+        assert list(geotfr.PatchDataset(source).features) == bands
+    result.manifest.unlink()
+    assert list(geotfr.PatchDataset(result.patch_table).features) == bands

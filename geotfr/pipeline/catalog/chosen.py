@@ -77,7 +77,7 @@ def chosen_patches(
     Raises
     ------
     UsageError
-        A split or condition without a table, or one that no patch is of.
+        A split or condition without a table, or one that no patch is of; a set whose records are pixels.
     DamagedError
         The shards are not those that the table knows.
     """
@@ -85,7 +85,7 @@ def chosen_patches(
     if path is None:
         if split is not None or where is not None:
             raise UsageError("split and where ask a patch table, and there is none; make it with 'geotfr table'")
-        return [ChosenPatches(reader=SetReader(source), kept=None, counts={}, fills={})], None
+        return [ChosenPatches(reader=_patches(SetReader(source)), kept=None, counts={}, fills={})], None
     table = read_patch_table(path)
     wanted = table.selected(split=split, where=where)
     if not wanted.any():
@@ -97,7 +97,7 @@ def chosen_patches(
     found = []
     for numbers in table.sets_by_shards():
         rows = np.isin(owners, numbers)
-        reader = SetReader.of_table(table, numbers)
+        reader = _patches(SetReader.of_table(table, numbers))
         is_known = bool(np.isfinite(has_masks[rows]).all())
         found.append(
             ChosenPatches(
@@ -108,6 +108,16 @@ def chosen_patches(
             )
         )
     return found, table
+
+
+def _patches(reader: SetReader) -> SetReader:
+    """``reader``, of a set whose records are patches."""
+    if reader.is_by_pixel:
+        raise UsageError(
+            f"{reader.shards[0]}: a record is a pixel here, not a patch (sequence_data); its patch table tells mean and"
+            " deviation of each patch, and geotfr.stream reads the pixels"
+        )
+    return reader
 
 
 def _common_fills(sets: Sequence[TableSet]) -> dict[str, float]:
