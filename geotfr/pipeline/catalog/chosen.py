@@ -15,6 +15,7 @@ from geotfr.vectors.table_beside import table_of, wish
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -85,8 +86,13 @@ def chosen_patches(
     if path is None:
         if split is not None or where is not None:
             raise UsageError("split and where ask a patch table, and there is none; make it with 'geotfr table'")
-        return [ChosenPatches(reader=_patches(SetReader(source)), kept=None, counts={}, fills={})], None
+        reader = SetReader(source)
+        if reader.is_by_pixel:
+            raise _no_patches(reader.shards[0])
+        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={})], None
     table = read_patch_table(path)
+    if (table.column("records") > 1).any():
+        raise _no_patches(path)
     wanted = table.selected(split=split, where=where)
     if not wanted.any():
         raise UsageError(f"{path}: no patch {wish(split, where)}; ask for others")
@@ -97,7 +103,7 @@ def chosen_patches(
     found = []
     for numbers in table.sets_by_shards():
         rows = np.isin(owners, numbers)
-        reader = _patches(SetReader.of_table(table, numbers))
+        reader = SetReader.of_table(table, numbers)
         is_known = bool(np.isfinite(has_masks[rows]).all())
         found.append(
             ChosenPatches(
@@ -110,14 +116,11 @@ def chosen_patches(
     return found, table
 
 
-def _patches(reader: SetReader) -> SetReader:
-    """``reader``, of a set whose records are patches."""
-    if reader.is_by_pixel:
-        raise UsageError(
-            f"{reader.shards[0]}: a record is a pixel here, not a patch (sequence_data); its patch table tells mean and"
-            " deviation of each patch, and geotfr.stream reads the pixels"
-        )
-    return reader
+def _no_patches(path: Path) -> UsageError:
+    return UsageError(
+        f"{path}: a record is a pixel here, not a patch (sequence_data); the patch table tells mean and deviation of"
+        " each patch, and geotfr.stream reads the pixels"
+    )
 
 
 def _common_fills(sets: Sequence[TableSet]) -> dict[str, float]:
