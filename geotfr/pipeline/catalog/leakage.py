@@ -16,7 +16,7 @@ import numpy as np
 from geotfr.grid.crs import same_crs
 from geotfr.grid.footprints import lonlat_bounds, patch_corners
 from geotfr.grid.ground import METRES_PER_DEGREE, ground_units, pixel_metres
-from geotfr.patches.nearness import count_pairs, losers, near_offsets
+from geotfr.patches.nearness import Offsets, count_pairs, first_pair, losers, near_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,16 +126,21 @@ def find_leaks(
     found = Leakage(distance_m=distance_m)
     for each in sets:
         offsets = _offsets(each, distance_m)
-        for offset, pairs, first in count_pairs(each.grid(splits), offsets, len(names)):
-            for one, other in zip(*np.nonzero(pairs), strict=True):
-                found.add(
-                    (names[one], names[other]),
-                    int(pairs[one, other]),
-                    overlaps=offset.overlaps,
-                    distance=offset.distance,
-                )
-            if first is not None and len(found.examples) < MOST_EXAMPLES:
-                found.examples.append(_example(each, first, (offset.rows, offset.columns), splits, names))
+        pairs = count_pairs(each.grid(splits), offsets, len(names))
+        for one, other in zip(*np.nonzero(pairs.any(axis=0)), strict=True):
+            for kind in (True, False):
+                chosen = (pairs[:, one, other] > 0) & (offsets.overlaps == kind)
+                if chosen.any():
+                    found.add(
+                        (names[one], names[other]),
+                        int(pairs[chosen, one, other].sum()),
+                        overlaps=kind,
+                        distance=float(offsets.distance[chosen].min()),
+                    )
+        for place in np.flatnonzero(pairs.any(axis=(1, 2)))[: MOST_EXAMPLES - len(found.examples)]:
+            found.examples.append(
+                _example(each, (int(offsets.rows[place]), int(offsets.columns[place])), splits, names)
+            )
     for one_set, other_set in combinations(sets, 2):
         for one, other, overlaps, between in _pairs_between(one_set, other_set, splits, distance_m):
             codes = splits[one_set.rows[one]], splits[other_set.rows[other]]
@@ -184,7 +189,7 @@ def without_leaks(
     return kept
 
 
-def _offsets(each: PlacedPatches, distance_m: float) -> list[Any]:
+def _offsets(each: PlacedPatches, distance_m: float) -> Offsets:
     pixel = pixel_metres(each.patches.geobox)
     patches = each.patches
     grid = patches.rows, patches.columns
@@ -193,12 +198,13 @@ def _offsets(each: PlacedPatches, distance_m: float) -> list[Any]:
 
 def _example(
     each: PlacedPatches,
-    first: tuple[int, int],
     offset: tuple[int, int],
     splits: NDArray[np.int64],
     names: Sequence[str],
 ) -> tuple[tuple[str, int, str], tuple[str, int, str]]:
     grid = each.grid(splits)
+    first = first_pair(grid, *offset)
+    assert first is not None
     other = first[0] + offset[0], first[1] + offset[1]
     columns = each.patches.columns
     return (
