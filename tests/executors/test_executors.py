@@ -266,7 +266,9 @@ def test_a_script_without_a_main_guard_is_told_what_is_missing(what: str, source
     script.write_text(f'import geotfr\ngeotfr.{call}, executor="processes", workers=2)\n')
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert 'below if __name__ == "__main__":' in done.stderr
+    assert done.stderr.count('below if __name__ == "__main__":') == 1
+    assert done.stderr.rstrip().endswith('below if __name__ == "__main__":')
+    assert "died" not in done.stderr
     assert "AttributeError" not in done.stderr
     assert not list(tmp_path.glob("set*"))
     assert not (tmp_path / "o.tif").exists()

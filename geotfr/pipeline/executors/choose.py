@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Executor
-from multiprocessing import current_process
 from typing import TYPE_CHECKING, Literal, get_args
 
 from geotfr.errors import UsageError
@@ -38,12 +37,10 @@ def checked_executor(executor: ExecutorKind | Executor | str | None, scheduler: 
     )
     if scheduler is not None and kind != "dask":
         raise UsageError(f"scheduler: only the executor dask has one, not {kind}; leave one of them out")
-    # As multiprocessing itself tells, but before this call finds what the first one has locked.
-    if kind == "processes" and getattr(current_process(), "_inheriting", False):
-        raise UsageError(
-            "executor: processes begin by running the script anew, and this call stands there too; put it below"
-            ' if __name__ == "__main__":'
-        )
+    if kind == "processes":
+        from geotfr.pipeline.executors.processes import refuse_while_starting
+
+        refuse_while_starting()
     return kind
 
 

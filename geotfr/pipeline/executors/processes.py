@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import signal
+import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from geotfr.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
 
-__all__ = ["GivenExecutor", "ProcessEngine"]
+__all__ = ["GivenExecutor", "ProcessEngine", "refuse_while_starting"]
+
+NO_MAIN_GUARD = (
+    "executor: processes begin by running the script anew, and this call stands there too; put it below"
+    ' if __name__ == "__main__":'
+)
 
 T = TypeVar("T")
+
+_NAME = "geotfr-worker"
+_NO_MAIN_GUARD = 78
+"""How a process of an engine ends whose script calls for an engine again: the parent tells what is missing, once."""
 
 
 class ProcessEngine:
@@ -49,8 +61,16 @@ class ProcessEngine:
         return False
 
     def renew(self) -> None:
-        """Start other processes."""
+        """Start other processes.
+
+        Raises
+        ------
+        UsageError
+            None can be started: each begins by running the script, which calls for processes.
+        """
         self.close()
+        if any(process.exitcode == _NO_MAIN_GUARD for process in self._processes):
+            raise UsageError(NO_MAIN_GUARD)
         self._start()
 
     def close(self) -> None:
@@ -76,8 +96,25 @@ class _Recording:
 
     def Process(self, *args: Any, **more: Any) -> SpawnProcess:  # noqa: N802  (multiprocessing's name)
         process = self._context.Process(*args, **more)
+        process.name = f"{_NAME}-{len(self._made)}"
         self._made.append(process)
         return process
+
+
+def refuse_while_starting() -> None:
+    """Refuse to make processes in one that is just starting, as multiprocessing does, but before anything is locked.
+
+    Raises
+    ------
+    UsageError
+        The script lacks its main guard. A process of an engine ends without a word, and its parent tells.
+    """
+    process = current_process()
+    if not getattr(process, "_inheriting", False):
+        return
+    if process.name.startswith(_NAME):
+        sys.exit(_NO_MAIN_GUARD)
+    raise UsageError(NO_MAIN_GUARD)
 
 
 def _ignore_interrupt() -> None:
