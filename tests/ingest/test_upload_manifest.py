@@ -84,6 +84,7 @@ def test_each_band_has_its_own_policy(prediction_set: tuple[Path, list[Path]]) -
     [
         ("--name", "my map"),
         ("--name", "projects/p/assets/a b"),
+        ("--name", "projects/p/assets"),
         ("--uri-prefix", "/bucket/x"),
         ("--uri-prefix", "gs://bucket"),
         ("--start-time", "yesterday"),
@@ -134,3 +135,38 @@ def test_a_set_without_mixer_is_refused(tmp_path: Path) -> None:
     geotfr.export_image(source, tmp_path / "set", patch_dimensions=2, masked_threshold=0)
     manifest, shard = tmp_path / "set-manifest.json", tmp_path / "set.tfrecord.gz"
     assert_refused(run("upload-manifest", manifest, shard, *PLACE), 10, "no mixer")
+
+
+@pytest.mark.parametrize("prefix", ["gs://bucket/map", "gs://bucket/map/"])
+def test_files_are_named_where_the_copy_puts_them(
+    prefix: str, prediction_set: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
+    mixer, shards = prediction_set
+    out = tmp_path / "upload.json"
+    told = run("upload-manifest", mixer, *shards, *PLACE[:2], "--uri-prefix", prefix, "--output", out).stdout
+    uris = json.loads(out.read_text())["tilesets"][0]["sources"][0]["uris"]
+    assert uris == [f"gs://bucket/map/{path.name}" for path in (*shards, mixer)]
+    assert f"{mixer} gs://bucket/map/\n" in told
+
+
+@pytest.mark.parametrize(("number", "expected"), [("nan", "NaN"), ("-inf", "-Infinity"), ("-9999", -9999)])
+def test_the_manifest_is_json_whatever_the_numbers(
+    number: str, expected: object, prediction_set: tuple[Path, list[Path]]
+) -> None:
+    def refused(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = make(prediction_set, "--missing-data", number, "--property", f"x={number}").stdout
+    found = json.loads(text, parse_constant=refused)
+    assert found["missingData"] == {"values": [expected]}
+    assert found["properties"] == {"x": -9999 if number == "-9999" else number}
+
+
+@pytest.mark.parametrize("older", ["users/me/a", "projects/p/a"])
+def test_ids_of_older_assets_get_the_names_that_manifests_want(
+    older: str, prediction_set: tuple[Path, list[Path]]
+) -> None:
+    assert (
+        json.loads(make(prediction_set, "--name", older).stdout)["name"]
+        == f"projects/earthengine-legacy/assets/{older}"
+    )

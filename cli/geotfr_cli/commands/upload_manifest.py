@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from geotfr_cli.options import common_options, overwrite_option, show
+
+if TYPE_CHECKING:
+    from geotfr.pipeline.ingest.upload_manifest import UploadManifest
 
 
 @click.command(
@@ -73,12 +77,18 @@ def command(
         (
             f"wrote     {output}",
             f"bands     {', '.join(found.bands)}",
-            f"next      gcloud storage cp {' '.join(files)} {options['uri_prefix']}",
+            f"next      gcloud storage cp {' '.join(files)} {_folder(found)}",
             f"          earthengine upload image --manifest {output}",
         )
     )
     document = {"output": output, "bands": list(found.bands), "files": files}
     show(text, document, quiet=quiet, as_json=as_json)
+
+
+def _folder(found: UploadManifest) -> str:
+    """Where the files of the manifest lie."""
+    first: str = found.document["tilesets"][0]["sources"][0]["uris"][0]
+    return first.removesuffix(found.files[0].name)
 
 
 def _property(text: str) -> tuple[str, str | float]:
@@ -89,5 +99,7 @@ def _property(text: str) -> tuple[str, str | float]:
     try:
         number = float(value)
     except ValueError:
+        return name, value
+    if not math.isfinite(number):
         return name, value
     return name, int(number) if number.is_integer() and abs(number) < 2**53 else number

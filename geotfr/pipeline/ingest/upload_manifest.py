@@ -7,6 +7,7 @@ files, predictions first and the mixer last.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["UploadManifest", "upload_manifest"]
 
-_ASSET = re.compile(r"(projects/[a-z0-9.:-]+/assets|users|projects)(/[A-Za-z0-9_-]+)+")
+_ASSET = re.compile(r"projects/[a-z0-9.:-]+/assets(/[A-Za-z0-9_-]+)+")
+_LEGACY_ID = re.compile(r"(users|projects)(/[A-Za-z0-9_-]+)+")
+_LEGACY = "projects/earthengine-legacy/assets/"
 _BAND = re.compile(r"[A-Za-z0-9_-]+")
 _SUFFIXES = (".tfrecord", ".tfrecord.gz")
 
@@ -79,9 +82,9 @@ def upload_manifest(
     mixer, shards, kernel_size, shard_order
         As :func:`geotfr.ingest_predictions`.
     name
-        The asset, as ``projects/PROJECT/assets/NAME``.
+        The asset, as ``projects/PROJECT/assets/NAME``, or an older ID, as ``users/USER/NAME``.
     uri_prefix
-        What the files' names get in front, as ``gs://bucket/folder/``.
+        The folder of the files, as ``gs://bucket/folder/``.
     pyramiding_policy
         ``mean`` (default), ``mode``, ``min``, ``max`` or ``sample``, for all bands or as a mapping of every band.
     missing_data
@@ -103,7 +106,7 @@ def upload_manifest(
     options = IngestOptions.checked(
         kernel_size=kernel_size, pyramiding_policy=pyramiding_policy, shard_order=shard_order
     )
-    _check_name(name, uri_prefix)
+    asset, folder = _asset(name), _folder(uri_prefix)
     times = {"startTime": _time("start_time", start_time), "endTime": _time("end_time", end_time)}
     if times["startTime"] and times["endTime"] and times["startTime"] > times["endTime"]:
         raise UsageError(f"end_time: {end_time} is before start_time {start_time}")
@@ -119,25 +122,41 @@ def upload_manifest(
     if len(set(names)) < len(names):
         raise UsageError("shards: two files have one name, and all go to one folder; rename one")
     document: dict[str, Any] = {
-        "name": name,
-        "tilesets": [{"sources": [{"uris": [uri_prefix + each for each in names]}]}],
+        "name": asset,
+        "tilesets": [{"sources": [{"uris": [folder + each for each in names]}]}],
         **_policies(bands, options),
     }
     if missing_data is not None:
-        document["missingData"] = {"values": [missing_data]}
+        document["missingData"] = {"values": [_number(missing_data)]}
     document |= {key: value for key, value in times.items() if value is not None}
     if properties:
         document["properties"] = dict(properties)
     return UploadManifest(document=document, files=files, bands=bands)
 
 
-def _check_name(name: str, uri_prefix: str) -> None:
-    if not _ASSET.fullmatch(name):
-        raise UsageError(
-            f"name: {name!r} is no asset; allowed is projects/PROJECT/assets/NAME with letters, digits, - and _"
-        )
+def _asset(name: str) -> str:
+    """The asset's name as manifests have it; the IDs of older assets lie in a project of their own."""
+    if _ASSET.fullmatch(name):
+        return name
+    if _LEGACY_ID.fullmatch(name) and not re.fullmatch("projects/[^/]+/assets", name):
+        return _LEGACY + name
+    raise UsageError(
+        f"name: {name!r} is no asset; allowed is projects/PROJECT/assets/NAME with letters, digits, - and _"
+    )
+
+
+def _number(value: float) -> float | str:
+    """JSON has no numbers for NaN and infinity; protocol buffers read these texts."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _folder(uri_prefix: str) -> str:
+    """What the files' names get in front: where a copy of several files to ``uri_prefix`` puts them."""
     if not re.fullmatch(r"gs://[a-z0-9._-]+/(.*/)?[^/]*", uri_prefix):
         raise UsageError(f"uri_prefix: found {uri_prefix!r}; allowed is gs://BUCKET/ and a folder, as gs://bucket/map/")
+    return uri_prefix if uri_prefix.endswith("/") else f"{uri_prefix}/"
 
 
 def _checked_bands(found: PredictionSet, options: IngestOptions) -> tuple[str, ...]:
