@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import rasterio
 from oracle.memory import PEAK_MIB
+from oracle.rasters import write_raster
 from oracle.run import assert_refused, run
 
 import geotfr
@@ -16,11 +19,10 @@ import geotfr
 MIB = 2**20
 # The peak of the process itself: what getrusage tells begins with the parent's.
 PEAK = """
-import re, sys
+import json, re, sys
 from pathlib import Path
 import geotfr
-geotfr.export_image(sys.argv[1], sys.argv[2], patch_dimensions=256, kernel_size=64, memory_limit=int(sys.argv[3]),
-                    workers=int(sys.argv[4]))
+geotfr.export_image(sys.argv[1], sys.argv[2], memory_limit=int(sys.argv[3]), **json.loads(sys.argv[4]))
 print(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """
 
@@ -70,7 +72,7 @@ def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: in
     planned = geotfr.plan_export(tmp_path / "sparse.tif", memory_limit=limit, **given).memory_bytes
     assert planned <= limit
     done = subprocess.run(
-        [sys.executable, "-c", PEAK, tmp_path / "sparse.tif", tmp_path / "set", str(limit), str(workers)],
+        [sys.executable, "-c", PEAK, tmp_path / "sparse.tif", tmp_path / "set", str(limit), json.dumps(given)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -78,6 +80,26 @@ def test_a_raster_many_times_the_limit_keeps_to_the_plan(times: int, workers: in
     peak = int(done.stdout) * 1024
     print(f"planned {planned / MIB:.0f} MiB, peak {peak / MIB:.0f} MiB")
     assert peak <= planned + 64 * MIB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+@pytest.mark.parametrize(("dtype", "low", "high"), [("uint16", 0, 2**16 - 1), ("int16", -(2**15), -1)])
+def test_the_plan_of_huge_native_patches_is_near_to_the_peak(dtype: str, low: int, high: int, tmp_path: Path) -> None:
+    side = 1500 if dtype == "uint16" else 1000
+    values = np.random.default_rng(0).integers(low, high, (2, 3 * side, 4 * side), dtype=dtype)
+    source = write_raster(tmp_path / "scene.tif", values, tiled=True)
+    given = {"patch_dimensions": side, "feature_kinds": "native", "workers": 2}
+    planned = geotfr.plan_export(source, **given).memory_bytes
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, source, tmp_path / "set", str(planned), json.dumps(given)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    peak = int(done.stdout) * 1024
+    print(f"planned {planned / MIB:.0f} MiB, peak {peak / MIB:.0f} MiB")
+    assert peak <= planned + 64 * MIB
+    assert planned <= 1.7 * peak
 
 
 @pytest.mark.parametrize(

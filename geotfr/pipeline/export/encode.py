@@ -90,12 +90,15 @@ class Encoder(Protocol):
         Whether all records have this length.
     records_per_patch
         1, or the pixels of a block.
+    unit_patches
+        The most patches of a unit.
     """
 
     record_bytes: int
     usual_record_bytes: int
     is_even: bool
     records_per_patch: int
+    unit_patches: int
 
     def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
         """The work on the patches at ``positions`` of a strip, in the order of the records."""
@@ -182,8 +185,8 @@ class _EvenEncoder:
         layouts = [self._layout(width) for width in widths]
         self.record_bytes = self.usual_record_bytes = layouts[-1].record_bytes
         self.is_even = len(layouts) == 1
-        self._unit_patches = _unit_patches(self.record_bytes, layout.columns)
-        self._buffers = dict(zip(widths, (_Buffers(each, self._unit_patches) for each in layouts), strict=True))
+        self.unit_patches = _unit_patches(self.record_bytes, layout.columns)
+        self._buffers = dict(zip(widths, (_Buffers(each, self.unit_patches) for each in layouts), strict=True))
         self._layouts = dict(zip(widths, layouts, strict=True))
 
     def _layout(self, index_bytes: int) -> ExampleLayout:
@@ -197,8 +200,8 @@ class _EvenEncoder:
         return ExampleLayout(lists)
 
     def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
-        for start in range(0, len(positions), self._unit_patches):
-            yield Unit(positions[start : start + self._unit_patches], range(self._block[0]))
+        for start in range(0, len(positions), self.unit_patches):
+            yield Unit(positions[start : start + self.unit_patches], range(self._block[0]))
 
     def encode(self, strip: Strip, unit: Unit) -> Encoded:
         if not self._index_name:
@@ -271,7 +274,7 @@ class _VarintEncoder:
             fixed = sum(size for size, feature in zip(most, features, strict=True) if feature.kind != Kind.INT64)
             self.record_bytes += objects.most_bytes
             self.usual_record_bytes = max(self.record_bytes // _SHARE_OF_VARINTS, fixed)
-        self._unit_patches = _unit_patches(self.usual_record_bytes, layout.columns)
+        self.unit_patches = _unit_patches(self.usual_record_bytes, layout.columns)
 
     def _layout(self, sizes: Sequence[int]) -> ExampleLayout:
         lists = [
@@ -283,8 +286,8 @@ class _VarintEncoder:
         return ExampleLayout(lists)
 
     def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
-        for start in range(0, len(positions), self._unit_patches):
-            yield Unit(positions[start : start + self._unit_patches], range(self._block[0]))
+        for start in range(0, len(positions), self.unit_patches):
+            yield Unit(positions[start : start + self.unit_patches], range(self._block[0]))
 
     def encode(self, strip: Strip, unit: Unit) -> Encoded:
         counts = EncodeCounts()
@@ -325,8 +328,8 @@ class _SequenceEncoder:
         self.record_bytes = self.usual_record_bytes = most.record_bytes
         row_bytes, unit_bytes = self._block[1] * self.record_bytes, _unit_bytes(self.record_bytes)
         self._unit_rows = min(max(unit_bytes // row_bytes, 1), self._block[0])
-        self._unit_patches = max(unit_bytes // (row_bytes * self._block[0]), 1)
-        self._unit_records = self._unit_patches * self._unit_rows * self._block[1]
+        self.unit_patches = max(unit_bytes // (row_bytes * self._block[0]), 1)
+        self._unit_records = self.unit_patches * self._unit_rows * self._block[1]
         self._buffers = _Buffers(self._even, self._unit_records)
 
     def _layout(self, sizes: Sequence[int]) -> SequenceLayout:
@@ -346,8 +349,8 @@ class _SequenceEncoder:
 
     def units(self, positions: NDArray[np.int64]) -> Iterator[Unit]:
         whole = range(self._block[0])
-        for start in range(0, len(positions), self._unit_patches):
-            part = positions[start : start + self._unit_patches]
+        for start in range(0, len(positions), self.unit_patches):
+            part = positions[start : start + self.unit_patches]
             for row in range(0, len(whole), self._unit_rows):
                 yield Unit(part, whole[row : row + self._unit_rows])
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import LimitError, UsageError
 from geotfr.mixer.cards import card, grid_sketch
-from geotfr.pipeline.export.chunks import CHUNK_BYTES, ChunkRule
+from geotfr.pipeline.export.chunks import ChunkRule
+from geotfr.pipeline.export.unit_memory import memory_of_units
 from geotfr.pipeline.sizes import human_bytes
 
 if TYPE_CHECKING:
@@ -285,10 +286,8 @@ def plan_for(
         )
     records = layout.count * encoder.records_per_patch
     records_per_shard = max(max_shard_bytes // record_bytes, 1)
-    # A unit is about a chunk. Each worker holds one that it encodes and one that it packs, with its packed form; as
-    # many wait for the writer.
-    unit_bytes = max(CHUNK_BYTES, record_bytes)
-    units_bytes = (2 * workers + 3) * unit_bytes * (2 if compresses else 1) * (1 if encoder.is_even else 3)
+    pixels = layout.block_yx[0] * layout.block_yx[1]
+    units_bytes = memory_of_units(encoder, features, plane_dtypes, pixels, workers=workers, compresses=compresses)
     strips, memory_bytes = _plan_strips(
         layout=layout,
         pixel_bytes=sum(dtype.itemsize for dtype in plane_dtypes) + (len(plane_dtypes) if has_mask else 0) + 1,
