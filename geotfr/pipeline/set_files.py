@@ -60,9 +60,9 @@ def set_at(
     )
 
 
-def text_file(outputs: OutputSet, text: str) -> AtomicFile:
-    """A finished file of the set that holds ``text``."""
-    file = outputs.create()
+def text_file(outputs: OutputSet, name: str, text: str) -> AtomicFile:
+    """A finished file of the set that holds ``text``, to be called ``name``."""
+    file = outputs.create(name)
     file.write(text.encode())
     file.finish()
     return file

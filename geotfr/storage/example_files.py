@@ -265,16 +265,19 @@ def _write(
     def belongs(name: str) -> bool:
         return shard_name.fullmatch(name) is not None if limits.is_sharded else name == path.name
 
+    def name_of(number: int) -> str:
+        return f"{stem}-{number:05d}{suffix}" if limits.is_sharded else path.name
+
     with open_outputs(path.parent, name=path.name, belongs=belongs, overwrite=overwrite) as files:
-        shards = [_Shard(files.create(), pack())]
+        shards = [_Shard(files.create(name_of(0)), pack())]
         for payload in payloads:
             shard = shards[-1]
             if shard.records and limits.are_passed(shard.size + FRAME_BYTES + len(payload), shard.records + 1):
                 shard.finish()
-                shards.append(_Shard(files.create(), pack()))
+                shards.append(_Shard(files.create(name_of(len(shards))), pack()))
             shards[-1].add(payload)
         shards[-1].finish()
-        names = [f"{stem}-{number:05d}{suffix}" for number in range(len(shards))] if limits.is_sharded else [path.name]
+        names = [name_of(number) for number in range(len(shards))]
         files.publish([(name, shard.file) for name, shard in zip(names, shards, strict=True)], incomplete_without=[])
     return WrittenRecords(
         paths=tuple(path.parent / name for name in names),

@@ -267,11 +267,14 @@ class OutputSet:
     def _staging(self, number: int) -> Path:
         return self.folder / f"{self._stem}-{number:05d}.tmp"
 
-    def create(self, *, expected_bytes: int | None = None) -> AtomicFile:
-        """A new file of the set, to be written, finished, and named at :meth:`publish`; see :class:`AtomicFile`."""
+    def create(self, name: str = "", *, expected_bytes: int | None = None) -> AtomicFile:
+        """A new file of the set, to be written, finished, and named at :meth:`publish`; see :class:`AtomicFile`.
+
+        Errors call it ``name``, as it is likely to be named, or else as the set.
+        """
         number = len(self._files)
         file = AtomicFile(
-            self.folder / f"file {number} of the set",
+            self.folder / (name or self._output.name),
             temporary=self._staging(number),
             expected_bytes=expected_bytes,
         )

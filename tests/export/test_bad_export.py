@@ -270,7 +270,20 @@ def test_case_51_a_file_size_limit_is_exit_14_and_leaves_nothing(tmp_path: Path,
         *("export", source, "--output", out / "set", "--patch-dimensions", "64", "--quiet", "--no-compressed"),
         preexec=_limit_file_size,
     )
-    assert_refused(outcome, 14, "set")
+    assert_refused(outcome, 14, f"{out}/set.tfrecord: can't be written")
+    assert not list(out.iterdir())
+
+
+def test_a_file_that_can_not_be_written_is_told_by_its_name(tmp_path: Path, out: Path) -> None:
+    values = np.zeros((1, 256, 256))
+    values[0, 64:] = np.random.default_rng(0).random((192, 256))
+    source = write_raster(tmp_path / "noise.tif", values)
+    outcome = run_apart(
+        *("export", source, "--output", out / "set", "--patch-dimensions", "64", "--quiet", "--max-file-size", "66000"),
+        preexec=_limit_file_size,
+    )
+    # A shard takes four patches; the first row of them is zeros.
+    assert_refused(outcome, 14, f"{out}/set-00001.tfrecord.gz: can't be written")
     assert not list(out.iterdir())
 
 

@@ -47,18 +47,19 @@ def table_fills(head: Mapping[str, Any]) -> dict[str, float]:
 
 def write_table_of(
     outputs: OutputSet,
+    name: str,
     rows: PatchRows,
     manifest: Manifest,
     shards: Sequence[FinishedShard],
     fills: Mapping[str, float],
 ) -> AtomicFile:
-    """The table of one set as a finished file of ``outputs``."""
+    """The table of one set as a finished file of ``outputs``, to be called ``name``."""
     outputs.settle()
     contents = [shard_content(shard, is_gzip=manifest.compressor != "none") for shard in shards]
     part = TablePart(
         patches=patch_set_of(manifest, fills), rows=rows, places=record_places(rows.lengths, rows.records, contents)
     )
-    file = outputs.create()
+    file = outputs.create(name)
     write_patch_table(file, [part])
     file.finish()
     return file

@@ -178,7 +178,7 @@ class SharedShards:
         with outputs:
             if self._members.state() != before:
                 raise LockedError(f"{names.folder / names.patch_table}: another run changed the collection; run again")
-            writer = ShardWriter(outputs, self._codec)
+            writer = ShardWriter(outputs, self._codec, name=lambda shard: names.shard(shard, total=2))
             written = []
             for place, name in enumerate(self._sets, 1):
                 if on_raster is not None:
@@ -255,7 +255,7 @@ class SharedShards:
             unreadable = prepared.unreadable
             manifest = job.manifest((), journal.tally.dropped, 0 if unreadable is None else unreadable.pixels)
             found = rows.rows()
-            spilled = outputs.create()
+            spilled = outputs.create(self._names.patch_table)
             spilled.write(rows_bytes(found))
             spilled.finish()
             oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards[shards_before:])
@@ -321,13 +321,13 @@ class SharedShards:
                 first_byte=int(byte - start_bytes[low]) if records else 0,
             )
             each.rows.discard()
-            table = outputs.create()
+            table = outputs.create(own.patch_table)
             write_patch_table(table, [TablePart(patches=patch_set_of(manifest, each.fills), rows=rows, places=places)])
             table.finish()
             tables.append((own.patch_table, table))
             if each.mixer is not None:
-                mixers.append((own.mixer(total=2), text_file(outputs, each.mixer.to_text())))
-            manifests.append((own.manifest, text_file(outputs, manifest.to_text())))
+                mixers.append((own.mixer(total=2), text_file(outputs, own.mixer(total=2), each.mixer.to_text())))
+            manifests.append((own.manifest, text_file(outputs, own.manifest, manifest.to_text())))
         return [*tables, *mixers, *manifests]
 
 

@@ -120,7 +120,7 @@ class _Writer:
             self.shards[-1].content_bytes and self.shards[-1].content_bytes + size > self.max_shard_bytes
         ):
             self.finish()
-            self.shards.append(_Shard(self.outputs.create()))
+            self.shards.append(_Shard(self.outputs.create(self.names.shard(len(self.shards), total=2))))
             self._stream = self.coding.stream()
         elif self._chunk and self._chunk_bytes + size > CHUNK_BYTES:
             self._pack()
@@ -190,12 +190,17 @@ def _files(
     lengths = table.column("length")[kept]
     records = int(table.column("records")[0]) if len(table) else 1
     places = record_places(lengths, records, writer.contents())
-    made = outputs.create()
+    made = outputs.create(writer.names.patch_table)
     rewrite_patch_table(table, made, {}, extra=extra, kept=kept, places=places, shards=facts)
     made.finish()
     files = [*named, (writer.names.patch_table, made)]
     if manifest is not None:
-        files.append((writer.names.manifest, text_file(outputs, _described(manifest, table, kept, writer, facts))))
+        files.append(
+            (
+                writer.names.manifest,
+                text_file(outputs, writer.names.manifest, _described(manifest, table, kept, writer, facts)),
+            )
+        )
     return files
 
 

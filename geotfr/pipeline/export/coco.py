@@ -30,7 +30,7 @@ DIGITS = 4
 """Of coordinates in pixels."""
 
 
-def write_coco(outputs: OutputSet, layout: PatchLayout, manifest: Manifest, labels: Labels) -> AtomicFile:
+def write_coco(outputs: OutputSet, name: str, layout: PatchLayout, manifest: Manifest, labels: Labels) -> AtomicFile:
     """A finished COCO file of the set: its images are the patches that ``manifest`` lists, in their order.
 
     Shapes that are burnt as the ignore value have no class, and so no category that an annotation could have, not even
@@ -41,7 +41,7 @@ def write_coco(outputs: OutputSet, layout: PatchLayout, manifest: Manifest, labe
     is_written = np.ones(layout.count, np.bool_)
     is_written[list(manifest.patches_dropped)] = False
     numbers = np.flatnonzero(is_written)
-    file = outputs.create()
+    file = outputs.create(name)
     head = {"grid": {"crs": layout.geobox.crs, "transform": list(layout.geobox.affine)}}
     file.write(f'{COCO_HEAD}", {json.dumps(head)[1:]},\n'.encode())
     categories = [{"id": value, "name": name} for name, value in labels.classes.items() if value != labels.ignore]

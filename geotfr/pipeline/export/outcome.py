@@ -60,8 +60,8 @@ def publish(
     mixer_name = None
     if manifest.options["masked_threshold"] == 1 and not manifest.patches_dropped:
         mixer_name = names.mixer(total=len(manifest.shards))
-        files.append((mixer_name, text_file(outputs, Mixer.for_layout(layout).to_text())))
-    files.append((names.manifest, text_file(outputs, manifest.to_text())))
+        files.append((mixer_name, text_file(outputs, mixer_name, Mixer.for_layout(layout).to_text())))
+    files.append((names.manifest, text_file(outputs, names.manifest, manifest.to_text())))
     outputs.publish(files, incomplete_without=(*names.tellers, *names.patch_tables, *names.coco_files))
     return mixer_name
 

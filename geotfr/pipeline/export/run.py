@@ -442,6 +442,7 @@ class ExportJob:
             writer = ShardWriter(
                 outputs,
                 self._codec,
+                name=lambda shard: names.shard(shard, total=plan.shard_count),
                 shard_bytes=plan.shard_bytes if is_size_known else lambda _: None,
                 finished=journal.shards,
                 on_finished=journal.finished,
@@ -453,10 +454,12 @@ class ExportJob:
             manifest = self.manifest(infos, tally.dropped, unreadable)
             tables, labels = [], self._prepared.labels
             if self._rows is not None:
-                table = write_table_of(outputs, self._rows.rows(), manifest, writer.shards, fills_of(plan.features))
+                table = write_table_of(
+                    outputs, names.patch_table, self._rows.rows(), manifest, writer.shards, fills_of(plan.features)
+                )
                 tables.append((names.patch_table, table))
             if labels is not None and labels.coco:
-                tables.append((names.coco, write_coco(outputs, plan.layout, manifest, labels)))
+                tables.append((names.coco, write_coco(outputs, names.coco, plan.layout, manifest, labels)))
             mixer_name = publish(outputs, names, [*named, *tables], manifest, plan.layout)
         # Where all records are alike, the plan has told it.
         oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)

@@ -57,6 +57,8 @@ class ShardWriter:
         Where shards are created.
     codec
         How their streams are put together.
+    name
+        What errors call a shard: how many there will be, and so its name, may not be known yet.
     shard_bytes
         A shard's size where that is known before it is written, else None.
     finished
@@ -70,12 +72,14 @@ class ShardWriter:
         outputs: OutputSet,
         codec: ShardCodec,
         *,
+        name: Callable[[int], str] = lambda _: "",
         shard_bytes: Callable[[int], int | None] = lambda _: None,
         finished: Sequence[WrittenShard] = (),
         on_finished: Callable[[WrittenShard], None] = lambda _: None,
     ) -> None:
         self.shards: list[WrittenShard] = list(finished)
         self._on_finished = on_finished
+        self._name = name
         self._shard_bytes = shard_bytes
         self._outputs = outputs
         self.codec = codec
@@ -93,7 +97,8 @@ class ShardWriter:
         """Append ``records`` whole records of ``size`` bytes, packed, in pieces, to ``shard``; the bytes written."""
         if shard == len(self.shards):
             self.finish()
-            self.shards.append(WrittenShard(self._outputs.create(expected_bytes=self._shard_bytes(shard))))
+            file = self._outputs.create(self._name(shard), expected_bytes=self._shard_bytes(shard))
+            self.shards.append(WrittenShard(file))
             self._stream = self.codec.stream()
         assert self._stream is not None
         assert shard == len(self.shards) - 1

@@ -87,7 +87,7 @@ class PredictionSetWriter:
         outputs = set_at(names, overwrite=self._overwrite)
         total = grid.rows * grid.columns
         with outputs, progress_bar(progress, total_patches=total, what="predict") as report:
-            writer = ShardWriter(outputs, self._codec)
+            writer = ShardWriter(outputs, self._codec, name=lambda shard: names.shard(shard, total=2))
             self._write_records(writer, predictions, range(grid.columns), report)
             count = len(writer.shards)
             named = [(names.shard(number, total=count), shard.file) for number, shard in enumerate(writer.shards)]
@@ -95,10 +95,10 @@ class PredictionSetWriter:
             mixer = None
             if not inputs.dropped:
                 mixer = names.mixer(total=count)
-                files.append((mixer, text_file(outputs, _mixer(grid).to_text())))
+                files.append((mixer, text_file(outputs, mixer, _mixer(grid).to_text())))
             records = [shard.records for shard in writer.shards]
             manifest = self._manifest(predictions, inputs, grid, named, records)
-            files.append((names.manifest, text_file(outputs, manifest.to_text())))
+            files.append((names.manifest, text_file(outputs, names.manifest, manifest.to_text())))
             outputs.publish(files, incomplete_without=names.tellers)
         return Written(
             bands=tuple(band.name for band in predictions.bands),

@@ -184,7 +184,7 @@ def write_table_records(
     )
     table = plan.table
     with outputs, progress_bar(progress, total_patches=table.rows or 0, what="export") as report:
-        writer = ShardWriter(outputs, coding)
+        writer = ShardWriter(outputs, coding, name=lambda _: names.shard(0, total=1))
         work = _Work(plan, writer, coding)
         with encoder_pool(threads) as pool:
             window = OrderedWindow[_Encoded](pool, lambda done: report(done.rows, work.commit(done)), size=threads + 1)
@@ -215,7 +215,7 @@ def write_table_records(
             compressor_level=coding.level,
             compressor_library=coding.library,
         )
-        described = outputs.create()
+        described = outputs.create(names.manifest)
         described.write(manifest.to_text().encode())
         described.finish()
         outputs.publish(

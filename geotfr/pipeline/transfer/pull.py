@@ -167,7 +167,7 @@ def _members(store: Store, place: StoreAddress, names: SetNames, objects: Mappin
 
 def _fetch(store: Store, found: StoredObject, outputs: OutputSet) -> AtomicFile:
     """The object as a finished file under a temporary name."""
-    file = outputs.create(expected_bytes=found.size)
+    file = outputs.create(found.name, expected_bytes=found.size)
 
     def written(parts: Iterable[bytes]) -> Iterator[bytes]:
         for part in parts:

@@ -145,10 +145,10 @@ class StoreOutputSet(OutputSet):
             with contextlib.suppress(GeotfrError):
                 self._store.remove_all(self._sent)
 
-    def create(self, *, expected_bytes: int | None = None) -> AtomicFile:
+    def create(self, name: str = "", *, expected_bytes: int | None = None) -> AtomicFile:
         number = len(self._files)
         file = StagedFile(
-            self.folder / f"file {number} of the set",
+            self.folder / (name or self._output.name),
             temporary=self.folder / f"{number:05d}.tmp",
             expected_bytes=expected_bytes,
         )

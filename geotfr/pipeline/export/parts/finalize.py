@@ -307,7 +307,7 @@ def pack_parts(
     shards = list(finished)
     if outputs.whole is None:
         with progress_bar(progress, total_patches=template.patches_written, what="finalize") as report:
-            shards += _new_shards(outputs, parts, head, len(finished), verify=verify, report=report)
+            shards += _new_shards(outputs, names, parts, head, len(finished), verify=verify, report=report)
     counts = EncodeCounts()
     for each in whole:
         counts.add(EncodeCounts(**each["counts"]))
@@ -321,7 +321,7 @@ def pack_parts(
     )
     if outputs.whole is None:
         if table is None and head["table"] is not None:
-            table = _table(outputs, parts, manifest, shards, head["table"])
+            table = _table(outputs, names.patch_table, parts, manifest, shards, head["table"])
         # From here on the parts' files aren't needed, and may be gone when this is continued.
         outputs.complete({"shards": len(shards)})
     layout = PatchLayout(
@@ -361,6 +361,7 @@ def pack_parts(
 
 def _new_shards(
     outputs: OutputSet,
+    names: SetNames,
     parts: Sequence[StagedPart],
     head: dict[str, Any],
     finished: int,
@@ -390,14 +391,16 @@ def _new_shards(
     copied = [packer.copied_bytes(recipe) for recipe in recipes]
     needed = outputs.local_bytes(sum(copied), max(copied, default=0))
     check_space(outputs.folder, needed, what="putting shards together")
-    for recipe in recipes:
-        shard = packer.write(outputs, recipe)
+    total = finished + len(recipes)
+    for number, recipe in enumerate(recipes, finished):
+        shard = packer.write(outputs, names.shard(number, total=total), recipe)
         yield shard
         report(shard.records, shard.file.size)
 
 
 def _table(
     outputs: OutputSet,
+    name: str,
     parts: Sequence[StagedPart],
     manifest: Manifest,
     shards: Sequence[PackedShard],
@@ -413,7 +416,7 @@ def _table(
         found.append(read_rows(file.path))
     # A part without patches knows no classes.
     rows = PatchRows.joined([each for each in found if len(each)] or found[:1])
-    written = write_table_of(outputs, rows, manifest, shards, table_fills(table))
+    written = write_table_of(outputs, name, rows, manifest, shards, table_fills(table))
     outputs.finished(written, {ROWS: len(rows)})
     return written
 

@@ -178,8 +178,8 @@ class Packer:
         """The file that is the shard, and isn't needed for anything else."""
         return recipe.whole if self._knows_shards and self._codec.is_joinable else None
 
-    def write(self, outputs: OutputSet, recipe: Recipe) -> PackedShard:
-        """The shard that ``recipe`` tells, as the set's next file, finished and listed.
+    def write(self, outputs: OutputSet, name: str, recipe: Recipe) -> PackedShard:
+        """The shard that ``recipe`` tells, as the set's next file, finished and listed; errors call it ``name``.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class Packer:
         whole = self._renamed(recipe)
         if whole is not None:
             return PackedShard(adopt(outputs, whole, facts), recipe.records, is_oversized, is_adopted=True)
-        file = outputs.create()
+        file = outputs.create(name)
         stream = self._codec.stream()
         for take in recipe.takes:
             if take.cut is None and self._codec.is_joinable:
