@@ -62,6 +62,8 @@ class TableRequest:
         Columns with the points' coordinates, in a table without geometries.
     crs
         CRS of the geometries, in place of the source's own; EPSG:4326 for ``x`` and ``y`` unless told.
+    layer_option
+        What names the layer, for errors; empty where nothing does.
     """
 
     layer: str | None = None
@@ -69,6 +71,7 @@ class TableRequest:
     x: str | None = None
     y: str | None = None
     crs: str | None = None
+    layer_option: str = "--layer"
 
     @staticmethod
     def of(options: TableOptions) -> TableRequest:
@@ -375,7 +378,7 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
     name = str(path)
     # An absolute path can't be read as one of GDAL's prefixes.
     target = os.fspath(path.resolve())
-    layer = _layer(name, target, request.layer)
+    layer = _layer(name, target, request)
 
     @contextlib.contextmanager
     def opened() -> Iterator[tuple[dict[str, Any], Any]]:
@@ -413,7 +416,8 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
     )
 
 
-def _layer(name: str, target: str, wanted: str | None) -> str:
+def _layer(name: str, target: str, request: TableRequest) -> str:
+    wanted = request.layer
     pyogrio: ModuleType = load("pyogrio")
     with _told(name):
         layers = [str(row[0]) for row in pyogrio.list_layers(target)]
@@ -421,7 +425,8 @@ def _layer(name: str, target: str, wanted: str | None) -> str:
     if wanted is not None and wanted not in layers:
         raise InputError(f"{name}: there is no layer {wanted!r}; there are {listed}")
     if wanted is None and len(layers) != 1:
-        raise UsageError(f"{name}: has {len(layers)} layers ({listed}); name one with --layer")
+        hint = f"name one with {request.layer_option}" if request.layer_option else "give a file of one layer"
+        raise UsageError(f"{name}: has {len(layers)} layers ({listed}); {hint}")
     return wanted or layers[0]
 
 

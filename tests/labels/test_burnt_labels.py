@@ -13,6 +13,7 @@ from rasterio.features import rasterize
 from rasterio.transform import Affine
 
 import geotfr
+from geotfr.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -272,3 +273,20 @@ def test_a_table_of_a_collapsed_tensor_has_no_shares_of_its_channels(tmp_path: P
     table = geotfr.read_patch_table(tmp_path / "out-patches.parquet")
     assert not [name for name in table.names if name.startswith("share_")]
     assert table.features == ("b1",)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("labels", "2 layers .*name one with --label-layer"),
+        ("keep", "2 layers .*give a file of one layer"),
+        ("within", "2 layers .*give a file of one layer"),
+    ],
+)
+def test_a_file_of_several_layers_is_refused_with_what_names_one(option: str, words: str, tmp_path: Path) -> None:
+    source = scene(tmp_path)
+    for layer in ("one", "two"):
+        frame().to_file(tmp_path / "two.gpkg", layer=layer)
+    options: dict[str, Any] = {option: tmp_path / "two.gpkg"}
+    with pytest.raises(UsageError, match=words):
+        geotfr.export_image(source, tmp_path / "out", patch_dimensions=PATCH, **options)

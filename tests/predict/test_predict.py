@@ -338,3 +338,19 @@ def test_progress_and_time_in_the_model_are_told(tmp_path: Path) -> None:
     assert document["patches"] == 4
     assert document["dtypes"] == ["float32"]
     assert "patches   4 in 1 batches" in result.to_text()
+
+
+def test_a_mask_inside_the_map_is_told_as_what_is_known_beforehand(tmp_path: Path) -> None:
+    pixels = np.arange(64, dtype=np.uint8).reshape(1, 8, 8)
+    pixels[0, 3, 3] = 0
+    source = write_raster(tmp_path / "scene.tif", pixels, nodata=0)
+
+    def model(batch: np.ndarray) -> np.ndarray:
+        return np.ones((len(batch), 4, 4), np.uint8)
+
+    result = geotfr.predict(model, source, tmp_path / "map.tif", patch_dimensions=4, mask_from="source")
+    assert "255, nodata of uint8, may be a prediction" in result.notes[0]
+    result = geotfr.predict(
+        model, source, tmp_path / "map.tif", patch_dimensions=4, mask_from="source", nodata=9, overwrite=True
+    )
+    assert (result.nodata, result.notes) == (9, ())

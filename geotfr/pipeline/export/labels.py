@@ -222,7 +222,7 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
             raise UsageError(f"{option}: a record of sequence_data is a pixel, not an image; leave one of them out")
     found = read_shapes(
         wanted.source,
-        TableRequest(layer=wanted.layer, where=wanted.where, crs=wanted.crs),
+        TableRequest(layer=wanted.layer, where=wanted.where, crs=wanted.crs, layer_option="--label-layer"),
         crs=rasters.geobox.crs,
         field=wanted.field,
         crs_option="--label-crs",

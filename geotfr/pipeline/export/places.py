@@ -87,7 +87,7 @@ def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray
     from geotfr.vectors.patch_numbers import NUMBER, read_patch_numbers
     from geotfr.vectors.source import TableRequest, open_table
 
-    table = open_table(keep, TableRequest())
+    table = open_table(keep, TableRequest(layer_option=""))
     if NUMBER in table.columns:
         numbers, codes = read_patch_numbers(table, wanted.column)
         found = _numbered(layout, numbers, table.name)
@@ -141,7 +141,9 @@ def _lying_in(layout: PatchLayout, source: Any, *, option: str, whole: bool) -> 
     from geotfr.vectors.shapes import read_shapes
     from geotfr.vectors.source import TableRequest
 
-    found = read_shapes(source, TableRequest(), crs=layout.geobox.crs, field=None, crs_option="a CRS in the file")
+    found = read_shapes(
+        source, TableRequest(layer_option=""), crs=layout.geobox.crs, field=None, crs_option="a CRS in the file"
+    )
     shapes = in_pixels(found.shapes[~shapely.is_missing(found.shapes)], layout.geobox)
     if not (shapely.get_dimensions(shapes) == 2).all() or not len(shapes):
         raise InputError(f"{found.name}: {option} needs polygons")

@@ -49,9 +49,16 @@ def reduced_dtype(dtype: np.dtype[Any], bands: int, options: IngestOptions) -> n
 
 
 class Extremes:
-    """The least and the greatest of all valid values, to choose a type or a nodata value from."""
+    """The least and the greatest of all valid values, to choose a type or a nodata value from.
+
+    Attributes
+    ----------
+    are_known
+        Whether the values were looked at; else they are the ends of what may come.
+    """
 
     def __init__(self) -> None:
+        self.are_known = True
         self.low: int | None = None
         self.high: int | None = None
 

@@ -253,6 +253,7 @@ class MapWriter:
             raise UsageError("dtype: auto takes a pass over all predictions before the first is written; name the type")
         limits = np.iinfo(np.int64)
         extremes = Extremes()
+        extremes.are_known = False
         extremes.low, extremes.high = int(limits.min), int(limits.max)
         return extremes
 

@@ -77,9 +77,13 @@ def choose_pixel_type(
     if dtype.kind == "f":
         return PixelType(dtype=dtype, nodata=np.nan, note="pixels without prediction are NaN")
     # Scaled values keep off the end of the range that nodata takes.
-    unused = Extremes().unused(dtype) if options.is_quantised else (extremes or scan()).unused(dtype)
+    found = Extremes() if options.is_quantised else extremes or scan()
+    unused = found.unused(dtype)
     if unused is None:
         end = Extremes().unused(dtype)
-        note = f"pixels without prediction are masked inside the file: {end}, nodata of {dtype.name}, is a prediction"
+        is_one = (
+            "is a prediction" if found.are_known else "may be a prediction; a nodata that none is tells them instead"
+        )
+        note = f"pixels without prediction are masked inside the file: {end}, nodata of {dtype.name}, {is_one}"
         return PixelType(dtype=dtype, nodata=None, has_mask=True, note=note)
     return PixelType(dtype=dtype, nodata=unused, note=f"pixels without prediction are {unused}, which no prediction is")
