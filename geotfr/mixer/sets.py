@@ -158,6 +158,12 @@ def find_beside(
         if manifest is not None and manifest.shards:
             # First: a web server lists nothing.
             paths = [folder / plain_name(shard.name, where=where) for shard in manifest.shards]
+        elif manifest is not None:
+            # Other shards that lie there are another set's.
+            raise MissingInputError(
+                f"{where}: the set has no shards: each patch was left out; export it with a greater masked threshold or"
+                " other choices"
+            )
         else:
             named = [path for path in _shard_files(folder) if stem and _goes_with(path.name, stem)]
             paths = _one_set(folder, named, manifest) if named else _only_shards(folder, manifest)

@@ -218,3 +218,13 @@ def test_merged_statistics_are_those_of_all_values(parts: list[list[int]]) -> No
 def test_pixel_records_are_refused_and_not_taken_for_patches(tmp_path: Path, has_table: bool) -> None:
     result = export(tmp_path, random_pixels("int16"), sequence_data=True, patch_table=has_table)
     assert_refused(run("stats", result.manifest), 2, "a record is a pixel here, not a patch", "geotfr.stream")
+
+
+def test_a_set_without_patches_is_not_another_set_beside_it(tmp_path: Path) -> None:
+    write_raster(tmp_path / "t.tif", np.zeros((1, 8, 8), np.uint8), nodata=0)
+    empty = geotfr.export_image(tmp_path / "t.tif", tmp_path / "empty", patch_dimensions=4, masked_threshold=0.5)
+    geotfr.export_image(tmp_path / "t.tif", tmp_path / "full", patch_dimensions=4)
+    for words in (["stats"], ["table"], ["preview", "patches", "-o", tmp_path / "x.png"]):
+        assert_refused(run(*words, empty.manifest), 10, "empty-manifest.json", "no shards", "masked threshold")
+    with pytest.raises(geotfr.MissingInputError, match="no shards"):
+        geotfr.PatchDataset(empty.manifest)
