@@ -41,8 +41,11 @@ def memory_of_units(
         The types of the planes, and the pixels of a block.
     """
     under_way = (2 * workers + 3) * (2 if compresses else 1)
-    if encoder.is_even or encoder.records_per_patch > 1:
+    if encoder.records_per_patch > 1:
         return under_way * max(CHUNK_BYTES, encoder.record_bytes) * (1 if encoder.is_even else 3)
+    if encoder.is_even:
+        # Small records come in larger units than a chunk.
+        return under_way * max(CHUNK_BYTES, encoder.unit_patches * encoder.record_bytes)
     record_bytes, list_bytes = encoder.record_bytes, 0
     for feature in features:
         if feature.kind == "int64":
