@@ -176,6 +176,11 @@ class PatchDataset(Items):
         self._places = self._places_of(found.mixer) if found.mixer is not None else None
         self._with_place = with_place
         if with_place and self._places is None:
+            if table is not None:
+                raise UsageError(
+                    f"with_place: {table.path} tells of {len(table.sets)} rasters, each with its own grid; name the"
+                    " manifest of one, or take columns=number,row,column,source"
+                )
             raise UsageError("with_place: there is no mixer that tells where patches lie; name it before the shards")
         self._pool = ArrayPool()
         self.spec = self._spec()

@@ -180,3 +180,12 @@ def test_an_error_of_one_raster_names_it(tmp_path: Path, shards: str) -> None:
     options = ("--collection", "--patch-dimensions", "2", "--collection-shards", shards)
     outcome = run("export", tmp_path / "in", "--output", tmp_path / "all", *options, "--quiet")
     assert_refused(outcome, 2, "small.tif: 0 patches", "1 x 1")
+
+
+def test_places_of_patches_on_several_grids_are_refused_with_what_tells_them(tmp_path: Path) -> None:
+    scenes(tmp_path / "in", "a", "b")
+    result = geotfr.export_collection(tmp_path / "in", tmp_path / "all", patch_dimensions=2)
+    with pytest.raises(geotfr.UsageError, match=r"tells of 2 rasters.*columns=number,row,column,source"):
+        geotfr.PatchDataset(result.table, with_place=True)
+    dataset = geotfr.PatchDataset(result.table, columns="number,row,column,source")
+    assert (dataset[7]["number"], dataset[7]["row"], dataset[7]["source"]) == (1, 0, "b.tif")
