@@ -127,6 +127,12 @@ class SetNames:
         return tuple(dict.fromkeys(replace(self, naming=naming).coco for naming in get_args(Naming)))
 
     @property
+    def stac_items(self) -> tuple[str, ...]:
+        """The names that a STAC Item of this prefix may have, by either naming."""
+        stems = (replace(self, naming=naming).manifest.removesuffix("manifest.json") for naming in get_args(Naming))
+        return tuple(dict.fromkeys(f"{stem}stac.json" for stem in stems))
+
+    @property
     def tellers(self) -> tuple[str, ...]:
         """All names that a manifest or mixer of this prefix may have, by either naming: they tell a set is whole."""
         found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from geotfr.mixer import is_manifest, is_mixer
@@ -11,6 +12,7 @@ from geotfr.storage.outputs import open_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from geotfr.mixer import SetNames
     from geotfr.storage import AtomicFile, OutputSet
@@ -27,11 +29,21 @@ def belongs_to(names: SetNames) -> Callable[[str], bool]:
             return is_patch_table(path)
         if file_name in names.coco_files:
             return is_coco(path)
+        if file_name in names.stac_items:
+            return _is_stac_item(path)
         if not names.is_of_set(file_name):
             return False
         return not file_name.endswith(".json") or is_mixer(path) or is_manifest(path)
 
     return belongs
+
+
+def _is_stac_item(path: Path) -> bool:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("type") == "Feature" and "stac_version" in found
 
 
 def set_at(

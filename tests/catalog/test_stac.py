@@ -187,3 +187,15 @@ def test_what_means_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "pystac", None)
     assert_refused(run(*export, "--stac"), 2, "pip install 'geotfr[stac]'")
     assert not list(tmp_path.glob("set*"))
+
+
+def test_an_item_goes_with_the_set_that_it_tells_of(tmp_path: Path) -> None:
+    write_raster(tmp_path / "t.tif", numbered(1, 8, 8))
+    words = ("export", tmp_path / "t.tif", "--output", tmp_path / "set", "--quiet")
+    assert run(*words, "--patch-dimensions", "4", "--stac", "--datetime", "2024-06-01").code == 0
+    assert (tmp_path / "set-stac.json").exists()
+    assert run(*words, "--patch-dimensions", "2", "--overwrite").code == 0
+    assert not (tmp_path / "set-stac.json").exists()
+    (tmp_path / "set-stac.json").write_text("mine")
+    assert run(*words, "--patch-dimensions", "4", "--overwrite").code == 0
+    assert (tmp_path / "set-stac.json").read_text() == "mine"
