@@ -180,6 +180,8 @@ def test_an_error_of_one_raster_names_it(tmp_path: Path, shards: str) -> None:
     options = ("--collection", "--patch-dimensions", "2", "--collection-shards", shards)
     outcome = run("export", tmp_path / "in", "--output", tmp_path / "all", *options, "--quiet")
     assert_refused(outcome, 2, "small.tif: 0 patches", "1 x 1")
+    # Those that would fit are not written either.
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 def test_places_of_patches_on_several_grids_are_refused_with_what_tells_them(tmp_path: Path) -> None:

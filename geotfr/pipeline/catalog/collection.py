@@ -17,6 +17,7 @@ from geotfr.options.values import checked_choice
 from geotfr.pipeline.catalog.collect import TableRequest
 from geotfr.pipeline.catalog.members import Members, find_rasters, named
 from geotfr.pipeline.catalog.shared_shards import SharedShards, check_shareable
+from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.run import export_image
 from geotfr.pipeline.sizes import human_bytes
 
@@ -150,6 +151,7 @@ def export_collection(
     checked = ExportOptions.checked(**options)
     request = TableRequest.of_export(checked, patch_table=True, class_bands=class_bands)
     is_shared = checked_choice("shards", shards, _SHARDS) == "shared"
+    threads = resolve_workers(workers, os.cpu_count() or 1)
     rasters = find_rasters(sources)
     if is_shared:
         check_shareable(checked, prefix)
@@ -164,13 +166,24 @@ def export_collection(
             checked,
             table=request,
             on_read_error=on_read_error,
-            workers=resolve_workers(workers, os.cpu_count() or 1),
+            workers=threads,
             memory_limit=memory_limit,
             progress=progress,
         )
         facts = common.write(rasters, overwrite=overwrite, on_raster=on_raster)
     else:
         wanted = members.missing(overwrite=overwrite)
+        for name in wanted:
+            # None is replaced before all are known to fit.
+            with named(rasters[name]), open_rasters(rasters[name], checked, threads) as source:
+                Prepared(
+                    source,
+                    checked,
+                    workers=threads,
+                    memory_limit=memory_limit,
+                    on_read_error=on_read_error,
+                    table=request,
+                )
         results: dict[str, ExportResult] = {}
         for place, name in enumerate(wanted, 1):
             if on_raster is not None:
