@@ -41,8 +41,9 @@ def catch_signals() -> None:
         signal.signal(signal.SIGINT, _handle)
     if signal.getsignal(signal.SIGTERM) is not _handle:
         signal.signal(signal.SIGTERM, _handle)
-        signal.signal(signal.SIGALRM, _handle_again)
-        sys.unraisablehook = _sending_again(sys.unraisablehook)
+        if sys.platform != "win32":  # has no timers of this kind
+            signal.signal(signal.SIGALRM, _handle_again)
+            sys.unraisablehook = _sending_again(sys.unraisablehook)
 
 
 def end_by_signal() -> None:
@@ -67,7 +68,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if not _came:
         _came.append(time.monotonic())
     _numbers.append(number)
-    if _is_importing(frame) and time.monotonic() - _came[0] < _MOST_IMPORTING_S:
+    waits = sys.platform != "win32" and _is_importing(frame) and time.monotonic() - _came[0] < _MOST_IMPORTING_S
+    if waits:
         _send_again()
         return
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
@@ -83,7 +85,8 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 def _send_again() -> None:
     # No thread: what was interrupted may hold the lock that starting one takes.
-    signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
 
 
 def _handle_again(number: int, frame: FrameType | None) -> None:
