@@ -38,9 +38,12 @@ def drive(mode: str, kinds: str, step: int) -> dict[str, Any]:
     return found
 
 
-def cases(quick: int) -> list[Any]:
-    """(kinds, step): each kind on its own and whole, and a share of some kinds that starts one process."""
-    whole = [pytest.param(kind, 1, marks=pytest.mark.slow) for kind in KINDS]
+def cases(quick: int, *, shared: int = 1) -> list[Any]:
+    """(kinds, step): each kind on its own and whole, and a share of some kinds that starts one process.
+
+    ``shared`` is the step of that kind, which has as many operations as all others together.
+    """
+    whole = [pytest.param(kind, shared if kind == "shared" else 1, marks=pytest.mark.slow) for kind in KINDS]
     return [
         *whole,
         pytest.param("threshold,sequence,overwrite,shared,table,ingest,cog,index,repair", quick, id="share"),
@@ -58,7 +61,7 @@ def test_a_run_killed_at_any_operation_is_continued_to_the_same_files(
     assert found["cases"] >= found["operations"] // step
 
 
-@pytest.mark.parametrize(("kinds", "step"), cases(151))
+@pytest.mark.parametrize(("kinds", "step"), cases(151, shared=11))
 def test_an_operation_that_fails_is_told_and_leaves_nothing(
     kinds: str, step: int, count: Callable[[str, int], None]
 ) -> None:
