@@ -22,7 +22,7 @@ from geotfr.records.index import (
 )
 from geotfr.storage.atomic import atomic_output, check_output
 from geotfr.storage.output_error import output_error
-from geotfr.stores.path import StorePath, any_path, is_local
+from geotfr.stores.path import StorePath, any_path, is_local, is_there
 
 if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
@@ -96,10 +96,12 @@ def forget_index(path: Path) -> None:
     Raises OutputError.
     """
     for name in index_names(path.name) if is_local(path) else ():
+        index = path.parent / name
         try:
-            path.with_name(name).unlink(missing_ok=True)
+            if is_there(index):
+                index.unlink(missing_ok=True)
         except OSError as error:
-            raise output_error(path.with_name(name), error) from error
+            raise output_error(index, error) from error
 
 
 def indexed_records(path: PathLike, *, folder: PathLike | None = None) -> IndexedRecords:

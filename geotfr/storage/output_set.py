@@ -26,6 +26,7 @@ from geotfr.storage.atomic import AtomicFile, check_folder, check_output, is_who
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
+from geotfr.stores.path import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -349,7 +350,7 @@ class OutputSet:
 
     def _remove_index(self, name: str) -> None:
         for index in index_names(name):
-            if (self.folder / index).is_file():
+            if is_there(self.folder / index):
                 self._unlink(index)
 
     def _unlink(self, name: str) -> None:

@@ -70,7 +70,7 @@ CASES: dict[str, dict[str, Any]] = {
     "plain": {"compress": "none"},
     "other tiles": {"creation_options": {"BLOCKYSIZE": "64", "BLOCKXSIZE": "64"}},
     "rows of patches that don't fill tiles": {"creation_options": {"BLOCKYSIZE": "80", "BLOCKXSIZE": "48"}},
-    "an option that isn't known": {"creation_options": {"BLOCKYSIZE": "48", "DISCARD_LSB": "2"}},
+    "an option that isn't known": {"creation_options": {"BLOCKYSIZE": "48", "DISCARD_LSB": "0"}},
     "bands apart": {"creation_options": {"BLOCKYSIZE": "48", "INTERLEAVE": "BAND"}},
     "statistics": {"statistics": True, "creation_options": {"BLOCKYSIZE": "48"}},
     "overviews": {"pyramiding_policy": "max", "creation_options": {"BLOCKYSIZE": "48"}},

@@ -140,7 +140,7 @@ def test_tags_that_come_late_reach_the_file(tmp_path: Path) -> None:
         ({"COMPRESS": "ZSTD"}, "f4", False),
         ({"INTERLEAVE": "BAND"}, "f4", False),
         ({"PREDICTOR": "2"}, "f4", False),
-        ({"DISCARD_LSB": "3"}, "f4", False),
+        ({"DISCARD_LSB": "0"}, "f4", False),
         ({"TILED": "NO"}, "f4", False),
         ({"SPARSE_OK": "TRUE"}, "f4", False),
     ],

@@ -144,10 +144,10 @@ def _unit_bytes(record_bytes: int) -> int:
     return SMALL_UNIT_BYTES if record_bytes <= SMALL_RECORD_BYTES else UNIT_BYTES
 
 
-def _unit_patches(record_bytes: int, columns: int) -> int:
+def _unit_patches(record_bytes: int, layout: PatchLayout) -> int:
     """How many patches make a unit: whole rows of them where several fit, as these are cut in one step."""
     fitting = max(_unit_bytes(record_bytes) // record_bytes, 1)
-    return fitting // columns * columns or fitting
+    return min(fitting // layout.columns * layout.columns or fitting, max(layout.count, 1))
 
 
 class _Buffers:
@@ -185,7 +185,7 @@ class _EvenEncoder:
         layouts = [self._layout(width) for width in widths]
         self.record_bytes = self.usual_record_bytes = layouts[-1].record_bytes
         self.is_even = len(layouts) == 1
-        self.unit_patches = _unit_patches(self.record_bytes, layout.columns)
+        self.unit_patches = _unit_patches(self.record_bytes, layout)
         self._buffers = dict(zip(widths, (_Buffers(each, self.unit_patches) for each in layouts), strict=True))
         self._layouts = dict(zip(widths, layouts, strict=True))
 
@@ -274,7 +274,7 @@ class _VarintEncoder:
             fixed = sum(size for size, feature in zip(most, features, strict=True) if feature.kind != Kind.INT64)
             self.record_bytes += objects.most_bytes
             self.usual_record_bytes = max(self.record_bytes // _SHARE_OF_VARINTS, fixed)
-        self.unit_patches = _unit_patches(self.usual_record_bytes, layout.columns)
+        self.unit_patches = _unit_patches(self.usual_record_bytes, layout)
 
     def _layout(self, sizes: Sequence[int]) -> ExampleLayout:
         lists = [
