@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TileTables", "encoded_tile", "tag_values", "takes_float_tiles"]
+__all__ = ["TileScratch", "TileTables", "encoded_tile", "tag_values", "takes_float_tiles"]
 
 _MEMORY = 9
 """Of zlib's memLevel, the most: longer blocks, a fifth faster."""
@@ -48,10 +48,30 @@ def takes_float_tiles(options: Mapping[str, str], dtype: np.dtype[Any]) -> bool:
     )
 
 
-def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytes:
+class TileScratch:
+    """Memory in which a thread makes tiles of ``bands`` bands, used again for each: new memory costs time.
+
+    Attributes
+    ----------
+    samples
+        The pixels as they are interleaved, ``(row, col, band)`` unsigned.
+    planes
+        Their bytes, of each row the most significant ones first, ``(row, byte, sample)``.
+    differences
+        What the predictor makes of a row's bytes, ``(row, byte)``.
+    """
+
+    def __init__(self, bands: int, tile_yx: tuple[int, int], itemsize: int) -> None:
+        rows, cols = tile_yx
+        self.samples = np.zeros((rows, cols, bands), f"u{itemsize}")
+        self.planes = np.zeros((rows, itemsize, cols * bands), np.uint8)
+        self.differences = np.empty((rows, itemsize * cols * bands), np.uint8)
+
+
+def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int], scratch: TileScratch | None = None) -> bytes:
     """``pixels`` ``(band, row, col)`` float32 or float64 as a tile: pixel-interleaved, predictor 3, zlib.
 
-    What a tile holds beyond the raster's edge is 0.
+    What a tile holds beyond the raster's edge is 0. ``scratch`` is of these bands and this type, and no other thread's.
 
     >>> import zlib
     >>> zlib.decompress(encoded_tile(np.array([[[1.0, 2.0]]], np.float32), (1, 2))).hex(" ")
@@ -60,16 +80,15 @@ def encoded_tile(pixels: NDArray[Any], tile_yx: tuple[int, int]) -> bytes:
     bands, rows, cols = pixels.shape
     size = pixels.dtype.itemsize
     words = pixels.view(f"u{size}")
-    samples = np.zeros((rows, tile_yx[1], bands), words.dtype)
+    if scratch is None or (rows, cols) != tile_yx:
+        # Zeros where there are no pixels.
+        scratch = TileScratch(bands, tile_yx, size)
     for band in range(bands):
-        samples[:, :cols, band] = words[band]
-    flat = samples.reshape(rows, tile_yx[1] * bands)
-    # The most significant bytes of a row first, then the next ones.
-    planes = np.zeros((tile_yx[0], size, flat.shape[1]), np.uint8)
+        scratch.samples[:rows, :cols, band] = words[band]
+    flat = scratch.samples.reshape(tile_yx[0], tile_yx[1] * bands)
     for place in range(size):
-        np.right_shift(flat, 8 * (size - 1 - place), out=planes[:rows, place], casting="unsafe")
-    by_row = planes.reshape(tile_yx[0], -1)
-    differences = np.empty_like(by_row)
+        np.right_shift(flat, 8 * (size - 1 - place), out=scratch.planes[:, place], casting="unsafe")
+    by_row, differences = scratch.planes.reshape(tile_yx[0], -1), scratch.differences
     differences[:, :bands] = by_row[:, :bands]
     np.subtract(by_row[:, bands:], by_row[:, :-bands], out=differences[:, bands:])
     # The predictor leaves runs, and bytes of which some are rarer than others; searching for longer matches finds none.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import OutputError
-from geotfr.rasters.float_tiles import TileTables, encoded_tile
+from geotfr.rasters.float_tiles import TileScratch, TileTables, encoded_tile
 from geotfr.rasters.write_error import write_error
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class FloatTileWriter:
             self._file.close()
             raise write_error(self._path, error) from error
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="geotfr-tile") if threads > 1 else None
+        self._of_thread = threading.local()
         self._most_pending = TILES_PER_THREAD * threads
         self._pending: deque[tuple[int, Future[bytes]]] = deque()
 
@@ -79,12 +81,12 @@ class FloatTileWriter:
         """
         for number, part in self._tiles(row, col, data):
             if self._pool is None:
-                self._append(number, encoded_tile(part, self._tile_yx))
+                self._append(number, self._encoded(part))
                 continue
             if len(self._pending) >= self._most_pending:
                 self._append_oldest()
             # The caller places the next pixels in the same memory while threads compress these.
-            self._pending.append((number, self._pool.submit(encoded_tile, part.copy(), self._tile_yx)))
+            self._pending.append((number, self._pool.submit(self._encoded, part.copy())))
 
     def close(self) -> None:
         """Write where the tiles are, and close.
@@ -114,6 +116,12 @@ class FloatTileWriter:
         except OSError:
             # What was left to write is lost with the rest; another error is on its way.
             return
+
+    def _encoded(self, part: NDArray[Any]) -> bytes:
+        scratch = getattr(self._of_thread, "scratch", None)
+        if scratch is None:
+            scratch = self._of_thread.scratch = TileScratch(len(part), self._tile_yx, part.dtype.itemsize)
+        return encoded_tile(part, self._tile_yx, scratch)
 
     def _append_oldest(self) -> None:
         number, tile = self._pending.popleft()
