@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help env demo test lint test-browser test-interop test-promises notebooks docs fuzz coverage bench clean
+.PHONY: help env demo test golden lint test-browser test-interop test-promises notebooks docs fuzz coverage bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -39,6 +39,9 @@ lint: env  ## formatter, linter and type checker
 
 test: env lint  ## linter, types, and all tests but interoperability and the slow ones
 	$(BIN)/pytest -m 'not interop and not slow' --numprocesses auto --quiet
+
+golden: env  ## the golden corpus alone: the bytes of every file that 60 command lines write
+	$(BIN)/pytest --quiet tests/golden
 
 test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, xarray, Grain, Ray and ONNX, on dask, and with an S3 server
 # A process a file: TensorFlow may crash in one that PyTorch was loaded into. Exit code 5: all of a file is skipped.
