@@ -76,10 +76,15 @@ class SetFacts(TypedDict):
     patches_dropped: int
     masked_share: float
     pixels_unreadable: int
+    values_rounded: int
+    values_infinite: int
+    values_overwritten: int
     size_bytes: int
 
 
-def set_facts(names: SetNames, manifest: Manifest, mixer: str | None, *, masked_pixels: int, patches: int) -> SetFacts:
+def set_facts(
+    names: SetNames, manifest: Manifest, mixer: str | None, counts: EncodeCounts, *, masked_pixels: int, patches: int
+) -> SetFacts:
     """The facts of a published set, of whose pixels ``masked_pixels`` are masked in the ``patches`` looked at."""
     pixels = patches * manifest.patch_yx[0] * manifest.patch_yx[1]
     return SetFacts(
@@ -90,6 +95,9 @@ def set_facts(names: SetNames, manifest: Manifest, mixer: str | None, *, masked_
         patches_dropped=len(manifest.patches_dropped),
         masked_share=masked_pixels / max(pixels, 1),
         pixels_unreadable=manifest.pixels_unreadable,
+        values_rounded=counts.inexact,
+        values_infinite=counts.infinite,
+        values_overwritten=counts.overwritten,
         size_bytes=sum(shard.bytes for shard in manifest.shards),
     )
 

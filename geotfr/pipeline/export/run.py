@@ -86,6 +86,13 @@ class ExportResult:
         Names of the shards of an older set that had the very bytes of the new ones, and were left as they are.
     shards_resumed
         How many of the shards a stopped run had finished.
+    values_rounded
+        Integers that float32 can't hold exactly; margins not counted, here and below.
+    values_infinite
+        float64 values beyond float32's range, which became infinite.
+    values_overwritten
+        Values that are valid in their band and were overwritten with the default value, since their pixel is masked in
+        another band.
     size_bytes
         Bytes of the shards on disk.
     seconds
@@ -104,6 +111,9 @@ class ExportResult:
     patches_dropped: int
     masked_share: float
     pixels_unreadable: int
+    values_rounded: int
+    values_infinite: int
+    values_overwritten: int
     shards_resumed: int
     size_bytes: int
     seconds: float
@@ -124,6 +134,9 @@ class ExportResult:
             "left_out": self.plan.to_dict()["left_out"],
             "masked_share": round(self.masked_share, 6),
             "pixels_unreadable": self.pixels_unreadable,
+            "values_rounded": self.values_rounded,
+            "values_infinite": self.values_infinite,
+            "values_overwritten": self.values_overwritten,
             "shards_unchanged": list(self.shards_unchanged),
             "shards_resumed": self.shards_resumed,
             "bytes": self.size_bytes,
@@ -464,7 +477,14 @@ class ExportJob:
         # Where all records are alike, the plan has told it.
         oversized = 0 if plan.is_even else sum(shard.is_oversized for shard in writer.shards)
         return ExportResult(
-            **set_facts(names, manifest, mixer_name, masked_pixels=tally.masked_pixels, patches=self._choice.count),
+            **set_facts(
+                names,
+                manifest,
+                mixer_name,
+                tally.counts,
+                masked_pixels=tally.masked_pixels,
+                patches=self._choice.count,
+            ),
             plan=plan,
             patch_table=None if self._rows is None else names.folder / names.patch_table,
             coco=names.folder / names.coco if labels is not None and labels.coco else None,

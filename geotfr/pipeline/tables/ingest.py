@@ -48,7 +48,8 @@ class IngestTableResult:
     columns
         Their columns, in order, the geometry too.
     records_lost
-        Damaged records that were left out, as far as they could be counted.
+        Records that are in no row: damaged ones that were left out, as far as they could be counted, and all of a file
+        whose records have no feature at all.
     size_bytes
         Bytes of the file.
     seconds
@@ -201,13 +202,18 @@ def ingest_table(
             written = write_vector_file(target, shape, batches, overwrite=overwrite, on_batch=count)
             columns, rounded = written.columns, written.warnings
     lost = [f"{report.faults[0]} ({report.fault_count} faults)"] if report.fault_count else []
-    empty = [f"{paths[0]}: no records; the table has no rows"] if not rows else []
+    # Without a column a table has no rows.
+    featureless = 0 if shape.schema.names else report.records
+    if featureless:
+        empty = [f"{paths[0]}: none of the {featureless:,} records has a feature; the table has no columns and no rows"]
+    else:
+        empty = [] if rows else [f"{paths[0]}: no records; the table has no rows"]
     return IngestTableResult(
         output=target,
         frame=frame,
         rows=rows,
         columns=columns,
-        records_lost=report.fault_count,
+        records_lost=report.fault_count + featureless,
         size_bytes=0 if target is None else target.stat().st_size,
         seconds=time.perf_counter() - started,
         notes=(*report.notes, *notes),

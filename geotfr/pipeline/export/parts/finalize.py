@@ -69,6 +69,13 @@ class FinalizeResult:
         Share of masked pixels among the pixels of all patches, margins not counted.
     pixels_unreadable
         Pixels that couldn't be read and were masked by ``on_read_error="mask"``.
+    values_rounded
+        Integers that float32 can't hold exactly; margins not counted, here and below.
+    values_infinite
+        float64 values beyond float32's range, which became infinite.
+    values_overwritten
+        Values that are valid in their band and were overwritten with the default value, since their pixel is masked in
+        another band.
     size_bytes
         Bytes of the shards on disk.
     seconds
@@ -87,6 +94,9 @@ class FinalizeResult:
     patches_dropped: int
     masked_share: float
     pixels_unreadable: int
+    values_rounded: int
+    values_infinite: int
+    values_overwritten: int
     size_bytes: int
     seconds: float
     warnings: tuple[str, ...]
@@ -104,6 +114,9 @@ class FinalizeResult:
             "patches_dropped_masked": self.patches_dropped,
             "masked_share": round(self.masked_share, 6),
             "pixels_unreadable": self.pixels_unreadable,
+            "values_rounded": self.values_rounded,
+            "values_infinite": self.values_infinite,
+            "values_overwritten": self.values_overwritten,
             "bytes": self.size_bytes,
             "seconds": round(self.seconds, 3),
             "warnings": list(self.warnings),
@@ -341,6 +354,7 @@ def pack_parts(
             names,
             manifest,
             mixer,
+            counts,
             masked_pixels=sum(each["masked_pixels"] for each in whole),
             patches=whole[0]["patches_in_question"],
         ),
