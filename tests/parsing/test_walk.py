@@ -92,21 +92,25 @@ def has_kind(rows: list[Any], kind: Kind) -> bool:
 
 
 def check(record: bytes, *, is_sequence: bool) -> None:
-    """Read ``record`` in every way; what protobuf takes has to come out the same."""
-    expected = by_protobuf(record, is_sequence=is_sequence)
+    """Read ``record`` in every way, also among whole ones; what protobuf takes has to come out the same."""
+    whole = SEQUENCE if is_sequence else RECORD
     sections = ("context", "feature_lists") if is_sequence else ("features",)
     wanted = {(section, key): kind for section in sections for key, kind in KINDS.items()}
-    for records in ([record], [record] * WORTH_A_MATRIX):
+    for records in ([record], [record] * WORTH_A_MATRIX, [whole] * WORTH_A_MATRIX + [record, whole]):
+        expected = [by_protobuf(each, is_sequence=is_sequence) for each in records]
         try:
             found = read_columns(Batch(records, None, is_sequence=is_sequence), wanted)
         except RecordError:
-            if expected is not None and all(has_kind(expected[where], kind) for where, kind in wanted.items()):
+            if all(
+                each is not None and has_kind(each[where], kind) for each in expected for where, kind in wanted.items()
+            ):
                 raise
             continue
-        if expected is not None:
-            for where, column in found.items():
+        for where, column in found.items():
+            rows = [row for each in expected if each is not None for row in each[where]]
+            if None not in expected:
                 # As text, where NaN equals NaN and -0.0 isn't 0.0.
-                assert repr(rows_of(column)) == repr(expected[where] * len(records))
+                assert repr(rows_of(column)) == repr(rows)
 
 
 @pytest.fixture(params=["small", "large"], autouse=True, scope="module")
@@ -144,6 +148,15 @@ def test_the_walk_leaves_records_of_very_many_values_to_protobuf() -> None:
     assert walk(memoryview(record), is_sequence=False) is None
     columns = read_columns(Batch([record], None, is_sequence=False), {("features", "b"): Kind.BYTES})
     assert len(columns["features", "b"].values) == 20_000
+
+
+def test_a_cut_integer_takes_nothing_of_the_next_record() -> None:
+    whole = wire.example({"i": ("int64", [1, 2])})
+    cut = whole[:-1] + b"\x82"
+    with pytest.raises(RecordError):
+        read_columns(
+            Batch([*[whole] * WORTH_A_MATRIX, cut, whole], None, is_sequence=False), {("features", "i"): Kind.INT64}
+        )
 
 
 ODD = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from geotfr.records.layout import Kind
 from geotfr.records.parse.columns import Collector, Column, from_matrix, merged
 from geotfr.records.parse.walk import Place, Section, Walked, walk
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geotfr.records.layout import Kind
     from geotfr.records.parse.batch import Batch
 
     Wanted = Mapping[tuple[Section, str], Kind]
@@ -102,6 +102,11 @@ def _fitting(walked: Walked, matrix: NDArray[np.uint8]) -> NDArray[np.bool_]:
         # Mostly all are; asking row by row takes ten times as long.
         if not same.all():
             fits &= same.all(axis=1)
+    for places in walked.places.values():
+        for place in places:
+            for _, stop in place.spans if place.kind is Kind.INT64 else ():
+                # A varint that is cut would go on in the next record.
+                fits &= matrix[:, stop - 1] < 0x80
     return fits
 
 
