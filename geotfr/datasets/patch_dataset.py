@@ -17,6 +17,7 @@ from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
 from geotfr.datasets.shards import ShardReader
 from geotfr.datasets.table_rows import TableRows, set_of_table, table_for
 from geotfr.errors import DamagedError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.options import nearest
 from geotfr.options.values import at_least_one, parse_pair_yx
@@ -123,6 +124,7 @@ class PatchDataset(Items):
     (3, [[1.5, 2.0]])
     """
 
+    @checks_flags
     def __init__(
         self,
         source: PathLike | Sequence[PathLike],

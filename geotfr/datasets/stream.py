@@ -24,6 +24,7 @@ from geotfr.datasets.streams.sources import ByNumber, Elements, arrays_by_number
 from geotfr.datasets.streams.table_files import BinaryFiles, CsvFiles
 from geotfr.datasets.streams.work import Filter, FlatMap, Interleave, Map, Workers
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer import natural_key
 from geotfr.records.reader import read_features
 
@@ -179,6 +180,7 @@ class Stream:
 
     # What becomes of them.
 
+    @checks_flags
     def map(
         self,
         function: Callable[..., Any],
@@ -211,6 +213,7 @@ class Stream:
         by = Workers(count=_at_least("workers", workers, 1), ordered=ordered, executor=executor)
         return Stream(Map(self.node, function, batched=batched, workers=by))
 
+    @checks_flags
     def filter(self, function: Callable[..., Any], *, batched: bool = False) -> Stream:
         """The elements that ``function`` is true of; batched: it gets ``{feature: (n, …)}`` and gives ``(n,) bool``."""
         return Stream(Filter(self.node, function, batched=batched))
@@ -226,11 +229,13 @@ class Stream:
         cycle, block = _at_least("cycle_length", cycle_length, 1), _at_least("block_length", block_length, 1)
         return Stream(Interleave(self.node, function, cycle=cycle, block=block))
 
+    @checks_flags
     def batch(self, size: int, *, drop_remainder: bool = False) -> Stream:
         """Every ``size`` elements as one; the last batch may be smaller, unless ``drop_remainder``."""
         size = _at_least("size", size, 1)
         return Stream(Batch(self.node, size, drop_remainder=drop_remainder, collate=Rows.batch, name="batch"))
 
+    @checks_flags
     def padded_batch(
         self,
         size: int,
@@ -315,6 +320,7 @@ class StreamIterator:
         self.close()
 
 
+@checks_flags
 def stream(
     source: PathLike
     | Sequence[PathLike]
@@ -436,6 +442,7 @@ def _files(
     return found.shards, given
 
 
+@checks_flags
 def stream_csv(
     source: PathLike | Sequence[PathLike],
     columns: Mapping[str, Default],

@@ -13,6 +13,7 @@ from geotfr.datasets.streams.keep import Cache, Prefetch
 from geotfr.datasets.streams.order import Repeat, Shuffle, Skip, Take
 from geotfr.errors import UsageError
 from geotfr.extras import load_extra
+from geotfr.flags import checks_flags
 
 if TYPE_CHECKING:
     from geotfr.datasets.patch_dataset import PatchDataset
@@ -25,6 +26,7 @@ READ_AT_ONCE_BYTES = 1 << 20
 """Items of about so many bytes are read by one call, where no batch size is asked for."""
 
 
+@checks_flags
 def to_tf_dataset(
     source: PatchDataset | PixelView | Stream,
     *,

@@ -11,6 +11,7 @@ from geotfr.datasets.extra import load
 from geotfr.datasets.given import dataset_of
 from geotfr.datasets.places import Places
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid.crs import crs_wkt
 from geotfr.mixer.names import shard_stem
 from geotfr.patches.cut import clamped_fill
@@ -27,6 +28,7 @@ __all__ = ["to_geopandas"]
 _AT_ONCE = 64
 
 
+@checks_flags
 def to_geopandas(
     source: DatasetLike,
     *,

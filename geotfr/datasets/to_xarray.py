@@ -14,6 +14,7 @@ import numpy as np
 from geotfr.datasets.extra import load
 from geotfr.datasets.given import dataset_of
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid.crs import crs_wkt
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _BLOCK_BYTES = 32 * 2**20
 """Of a lazy mosaic's block, about."""
 
 
+@checks_flags
 def to_xarray(
     source: DatasetLike,
     *,

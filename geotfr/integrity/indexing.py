@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.storage.index_files import write_index_files
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class IndexResult:
         return "\n".join(f"{path}: {records} records, {', '.join(names)}" for path, records, names in self.files)
 
 
+@checks_flags
 def write_index(paths: PathLike | Sequence[PathLike], *, overwrite: bool = False) -> IndexResult:
     """Write ``FILE.idx`` beside each file, and for gzip files ``FILE.members`` and perhaps ``FILE.gzidx``.
 

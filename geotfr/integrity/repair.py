@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.records.faults import Fault, ReadReport
 from geotfr.records.framing import RecordBlocks
 from geotfr.records.gzip import codec
@@ -75,6 +76,7 @@ class RepairResult:
         return "\n".join(lines)
 
 
+@checks_flags
 def repair(
     path: PathLike,
     output: PathLike,

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from geotfr.errors import UsageError
+from geotfr.flags import check_flag, checks_flags
 from geotfr.grid import Affine6
 from geotfr.mixer.names import Naming
 from geotfr.options.addresses import name_of
@@ -23,7 +24,6 @@ from geotfr.options.values import (
     at_least_one,
     band_list,
     checked_choice,
-    checked_flag,
     checked_number,
     checked_share,
     nearest,
@@ -192,6 +192,7 @@ class ExportOptions:
     choice: ChoiceOptions | None
 
     @staticmethod
+    @checks_flags
     def checked(
         *,
         format_options: Mapping[str, Any] | None = None,
@@ -252,7 +253,7 @@ class ExportOptions:
         )
         if "patch_dimensions" not in given:
             raise UsageError("patch dimensions are missing; give --patch-dimensions 256 (patch_dimensions=256)")
-        is_compressed = checked_flag("compressed", given.get("compressed", True))
+        is_compressed = check_flag("compressed", given.get("compressed", True))
         if compressor is not None and not is_compressed:
             raise UsageError(f"compressor {compressor} contradicts compressed = false; leave one of them out")
         return ExportOptions(
@@ -266,8 +267,8 @@ class ExportOptions:
             default_value=checked_number("default_value", given.get("default_value", 0)),
             masked_threshold=checked_share("masked_threshold", given.get("masked_threshold", 1)),
             tensor_depths=_tensor_depths(given.get("tensor_depths")),
-            sequence_data=checked_flag("sequence_data", given.get("sequence_data", False)),
-            collapse_bands=checked_flag("collapse_bands", given.get("collapse_bands", False)),
+            sequence_data=check_flag("sequence_data", given.get("sequence_data", False)),
+            collapse_bands=check_flag("collapse_bands", given.get("collapse_bands", False)),
             bands=band_list(bands),
             array_bands=_array_bands(array_bands),
             nodata=nodata_text(nodata),

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import numpy as np
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.options.values import (
     PairXY,
     at_least_one,
     band_list,
     check_nodata,
     checked_choice,
-    checked_flag,
     checked_number,
     nodata_text,
     parse_pair_yx,
@@ -162,6 +162,7 @@ class IngestOptions:
     creation_options: tuple[tuple[str, str], ...]
 
     @staticmethod
+    @checks_flags
     def checked(
         *,
         kernel_size: PairXY | None = None,
@@ -208,8 +209,8 @@ class IngestOptions:
             patch_index=patch_index or None,
             bands=band_list(bands),
             overlap=checked_choice("overlap", overlap or "crop", get_args(Overlap)),
-            argmax=checked_flag("argmax", argmax),
-            confidence=checked_flag("confidence", confidence),
+            argmax=argmax,
+            confidence=confidence,
             threshold=None if threshold is None else checked_number("threshold", threshold),
             scale=None if scale is None else checked_number("scale", scale),
             offset=None if offset is None else checked_number("offset", offset),
@@ -218,12 +219,12 @@ class IngestOptions:
             mask_from=None if mask_from is None else os.fspath(mask_from),
             classes=None if classes is None else os.fspath(classes),
             shard_order=checked_choice("shard_order", shard_order or "natural", get_args(ShardOrder)),
-            of_collection=checked_flag("of_collection", of_collection),
+            of_collection=of_collection,
             on_bad_record=checked_choice("on_bad_record", on_bad_record or "error", get_args(BadRecords)),
             format=checked_choice("format", format or "gtiff", get_args(RasterFormat)),
             compress=None if compress is None else checked_choice("compress", compress, get_args(Compression)),
             pyramiding=_pyramiding(pyramiding_policy),
-            statistics=checked_flag("statistics", statistics),
+            statistics=statistics,
             creation_options=_creation_options(creation_options),
         )
         options._check_together()

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, TypedDict
 
 from geotfr.errors import UsageError
+from geotfr.flags import checked_flags
 from geotfr.options.values import texts
 
 __all__ = ["LABEL_FEATURES", "LabelKeywords", "LabelOptions", "label_options"]
@@ -136,7 +137,7 @@ def label_options(given: Mapping[str, Any]) -> LabelOptions | None:
     """
     # 0 is a value.
     found = {name: given[name] for name in LabelKeywords.__annotations__ if given.get(name) is not None}
-    found = {name: value for name, value in found.items() if value is not False}
+    found = {name: value for name, value in checked_flags(LabelKeywords, found).items() if value is not False}
     if "labels" not in found:
         if found:
             option = next(iter(found)).replace("_", "-")
@@ -151,14 +152,14 @@ def label_options(given: Mapping[str, Any]) -> LabelOptions | None:
         priority=_priority(found.get("label_priority"), classes),
         background=_value("label_background", found.get("label_background", 0)),
         ignore=None if "label_ignore" not in found else _value("label_ignore", found["label_ignore"]),
-        all_touched=bool(found.get("label_all_touched")),
+        all_touched=found.get("label_all_touched", False),
         instances=found.get("label_instances"),
         layer=found.get("label_layer"),
         where=found.get("label_where"),
         crs=found.get("label_crs"),
         features=_features(found.get("label_features")),
-        allow_empty=bool(found.get("label_allow_empty")),
-        coco=bool(found.get("coco")),
+        allow_empty=found.get("label_allow_empty", False),
+        coco=found.get("coco", False),
     )
     if options.instances == options.band:
         raise UsageError(f"--label-instances {options.instances}: the label band has that name; give another")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
+from geotfr.flags import checked_flags
 from geotfr.options.export import FeatureKinds
 from geotfr.options.values import checked_choice
 
@@ -88,6 +89,7 @@ class TableOptions:
         >>> TableOptions.checked(where="class = 3").compressor
         'fast'
         """
+        overwrite = checked_flags(TableKeywords, given).get("overwrite", False)
         geometry = given.get("geometry")
         return TableOptions(
             selectors=given.get("selectors"),
@@ -99,6 +101,6 @@ class TableOptions:
             geometry=None if geometry is None else checked_choice("geometry", geometry, get_args(GeometryMode)),
             feature_kinds=checked_choice("feature_kinds", given.get("feature_kinds", "float"), get_args(FeatureKinds)),
             compressor=checked_choice("compressor", given.get("compressor", "fast"), get_args(TableCompressor)),
-            overwrite=given.get("overwrite", False),
+            overwrite=overwrite,
             workers=given.get("workers"),
         )

@@ -24,7 +24,6 @@ __all__ = [
     "band_list",
     "check_nodata",
     "checked_choice",
-    "checked_flag",
     "checked_number",
     "checked_share",
     "nearest",
@@ -124,12 +123,6 @@ def resolve_workers(workers: int | None, cores: int) -> int:
 
 def at_least_one(pair: tuple[int, int]) -> tuple[int, int]:
     return max(pair[0], 1), max(pair[1], 1)
-
-
-def checked_flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{name}: found {value!r}; allowed are true and false")
-    return value
 
 
 def checked_number(name: str, value: Any) -> float:

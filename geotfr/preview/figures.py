@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.storage import atomic_output
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _letters() -> frozenset[int]:
     return frozenset(font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap())
 
 
+@checks_flags
 def write_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write ``figure`` as PNG, SVG or PDF, by the name's end; the same figure gives the same bytes.
 

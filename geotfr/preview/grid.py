@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid.crs import same_crs
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles
 from geotfr.preview.figures import INK, MARGIN, MASKED, PATCH, label, need_matplotlib, new_figure
@@ -34,6 +35,7 @@ _MOST_BLOCKS = 2500
 _MOST_LINES = 400
 
 
+@checks_flags
 def plot_grid(
     source: RastersLike | ExportResult | ExportPlan | Manifest | Mixer,
     *,

@@ -12,6 +12,7 @@ import numpy as np
 from geotfr.datasets.given import dataset_of
 from geotfr.datasets.patch_dataset import PatchDataset
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles, limits_of
 from geotfr.preview.figures import INK, MARGIN, PATCH, label, need_matplotlib, new_figure
 
@@ -41,6 +42,7 @@ class _Band:
     pixels: int
 
 
+@checks_flags
 def plot_histograms(
     source: RasterLike | Sequence[PathLike] | PatchDataset | ExportResult,
     *,

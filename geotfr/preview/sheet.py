@@ -10,6 +10,7 @@ import numpy as np
 
 from geotfr.datasets.given import dataset_of
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.options import nearest
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles, limits_of, shades
 from geotfr.preview.figures import INK, MARGIN, MASKED, bare, label, need_matplotlib, new_figure
@@ -43,6 +44,7 @@ class _Plane:
     channels: tuple[tuple[str, int], ...]
 
 
+@checks_flags
 def plot_patches(
     source: PatchDataset | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,

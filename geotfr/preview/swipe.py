@@ -7,6 +7,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid.crs import same_crs
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles
 from geotfr.storage import atomic_output
@@ -160,6 +161,7 @@ def swipe_page(
     )
 
 
+@checks_flags
 def write_swipe(
     before: RasterLike,
     after: RasterLike,

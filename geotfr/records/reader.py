@@ -7,6 +7,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from geotfr.flags import checks_flags
 from geotfr.records.batches import SMALL_RECORD_BYTES, BatchDecoder, FeatureBatch
 from geotfr.records.faults import ReadReport
 from geotfr.records.framing import BATCH_BYTES, RecordBlocks
@@ -28,6 +29,7 @@ DECODED_BYTES = 256 << 20
 numbers, 28 times for hostile bytes lists."""
 
 
+@checks_flags
 def read_records(
     paths: PathLike | Sequence[PathLike],
     *,
@@ -113,6 +115,7 @@ def count_records(path: PathLike, *, report: ReadReport) -> int:
     return found
 
 
+@checks_flags
 def read_features(
     path: PathLike,
     *,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from geotfr.errors import LimitError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.records.crc import masked_crc32c
 from geotfr.records.encode import encode_example, encode_sequence_example
 from geotfr.records.gzip import codec
@@ -62,6 +63,7 @@ class WrittenRecords:
     file_bytes: int
 
 
+@checks_flags
 def write_examples(
     path: str | os.PathLike[str],
     records: Iterable[Mapping[str, FeatureValue]],
@@ -119,6 +121,7 @@ def write_examples(
     )
 
 
+@checks_flags
 def write_sequence_examples(
     path: str | os.PathLike[str],
     records: Iterable[tuple[Mapping[str, FeatureValue], Mapping[str, Sequence[FeatureValue] | NDArray[Any] | None]]],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geotfr.flags import checks_flags
 from geotfr.storage.atomic import atomic_output
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["write_mixer"]
 
 
+@checks_flags
 def write_mixer(path: str | os.PathLike[str], mixer: Mixer, *, overwrite: bool = False) -> None:
     """Write to ``path`` the ``mixer``, character for character as Earth Engine would.
 

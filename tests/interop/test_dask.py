@@ -176,3 +176,35 @@ def test_an_ingest_on_a_cluster_loses_a_worker_and_then_its_scheduler(
             geotfr.ingest_predictions(tmp_path / "set", (), target, scheduler=address, progress=kill_scheduler, **given)
     # The older raster stays as it was.
     assert contents(tmp_path / "out") == {"map.tif": expected}
+
+
+@pytest.mark.parametrize("given", ["executor", "scheduler"])
+def test_a_client_does_the_work_and_stays_open(source: Path, expected: dict[str, bytes], given: str) -> None:
+    out = source.parent / "out"
+    with distributed.Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
+        result = geotfr.export_image(source, out / "set", **{given: client}, **GIVEN)
+        assert contents(out) == expected
+        geotfr.ingest_predictions(result.mixer, result.shards, out / "map.tif", **{given: client})
+        geotfr.ingest_predictions(result.mixer, result.shards, out / "one.tif")
+        assert client.submit(abs, -1).result() == 1
+    assert (out / "map.tif").read_bytes() == (out / "one.tif").read_bytes()
+
+
+def test_a_client_that_cannot_work_is_refused(source: Path) -> None:
+    out = source.parent / "out"
+    out.mkdir()
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+            with pytest.raises(EngineLostError, match="no worker"):
+                geotfr.export_image(source, out / "set", executor=client, **GIVEN)
+            for wrong in ({"executor": client, "scheduler": client}, {"executor": "threads", "scheduler": client}):
+                with pytest.raises(geotfr.UsageError, match="scheduler"):
+                    geotfr.export_image(source, out / "set", **wrong, **GIVEN)
+        with pytest.raises(EngineLostError, match="no worker"):
+            geotfr.export_image(source, out / "set", scheduler=cluster, **GIVEN)
+        for wrong in ({"executor": cluster}, {"scheduler": 8786}):
+            with pytest.raises(geotfr.UsageError, match="client"):
+                geotfr.export_image(source, out / "set", **wrong, **GIVEN)
+    with pytest.raises(EngineLostError, match="closed"):
+        geotfr.export_image(source, out / "set", scheduler=client, **GIVEN)
+    assert not list(out.iterdir())

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
+from geotfr.flags import checks_flags
 from geotfr.options import ExportOptions, resolve_workers
 from geotfr.options.values import checked_choice
 from geotfr.pipeline.catalog.collect import TableRequest
@@ -99,6 +100,7 @@ class CollectionResult:
         )
 
 
+@checks_flags
 def export_collection(
     sources: PathLike | Sequence[PathLike],
     prefix: PathLike,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from geotfr.errors import OutputExistsError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid.crs import is_geographic, same_crs
 from geotfr.grid.ground import METRES_PER_DEGREE, ground_units, pixel_metres
 from geotfr.options.export import DEFAULT_MAX_SHARD_BYTES
@@ -127,6 +128,7 @@ class SplitResult:
         return "\n".join(lines)
 
 
+@checks_flags
 def split_patches(
     table: PathLike,
     output: PathLike | None = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid.crs import crs_wkt
 from geotfr.grid.footprints import LONLAT, lonlat_bounds
 from geotfr.mixer import is_manifest, is_mixer, read_manifest
@@ -75,6 +76,7 @@ def stac_path(source: PathLike) -> Path:
     return path.with_suffix(".stac.json")
 
 
+@checks_flags
 def write_stac_item(
     source: PathLike,
     output: PathLike | None = None,

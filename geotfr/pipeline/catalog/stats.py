@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import DamagedError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.patches.order_statistics import OrderStatistics
 from geotfr.patches.statistics import PatchStatistics, statistics_of
 from geotfr.pipeline.catalog.chosen import chosen_patches
@@ -92,6 +93,7 @@ class StatisticsResult:
         return "\n".join(lines)
 
 
+@checks_flags
 def compute_statistics(
     source: PathLike | Sequence[PathLike],
     output: PathLike | None = None,

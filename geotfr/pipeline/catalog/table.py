@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import DamagedError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer import is_manifest, is_mixer, natural_key
 from geotfr.patches.cut import clamped_fill
 from geotfr.patches.rows import ClassCounts, PatchRows
@@ -82,6 +83,7 @@ class PatchTableResult:
         )
 
 
+@checks_flags
 def make_patch_table(
     source: PathLike | Sequence[PathLike],
     output: PathLike | None = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from geotfr.pipeline.executors.tasks import Pending
 
-__all__ = ["DaskEngine", "dask_engine", "local_cluster"]
+__all__ = ["DaskEngine", "client_engine", "dask_engine", "local_cluster"]
 
 T = TypeVar("T")
 
@@ -61,8 +61,8 @@ class DaskEngine:
 
 
 @contextlib.contextmanager
-def dask_engine(address: str | None, workers: int) -> Iterator[DaskEngine]:
-    """The scheduler at ``address``; without one, a cluster of ``workers`` processes, closed at the end.
+def dask_engine(address: Any, workers: int) -> Iterator[DaskEngine]:
+    """The scheduler at ``address``, or of a cluster; without one, a cluster of ``workers`` processes, closed at the end.
 
     Raises
     ------
@@ -90,6 +90,27 @@ def dask_engine(address: str | None, workers: int) -> Iterator[DaskEngine]:
             raise EngineLostError(
                 f"the dask scheduler at {address!r} has no worker; start some with 'dask worker {address}'"
             )
+        yield DaskEngine(client, width)
+
+
+@contextlib.contextmanager
+def client_engine(client: Any) -> Iterator[DaskEngine]:
+    """The workers of a ``client`` that a caller has connected; it stays open.
+
+    Raises
+    ------
+    EngineLostError
+        It is closed, or its scheduler has no worker.
+    """
+    try:
+        width = sum(client.nthreads().values()) if client.status == "running" else None
+    except (OSError, TimeoutError, ValueError, _distributed().comm.CommClosedError) as error:
+        raise EngineLostError(f"the dask client's scheduler can't be reached: {error}; connect another") from error
+    if width is None:
+        raise EngineLostError(f"the dask client is {client.status}; connect another")
+    if not width:
+        raise EngineLostError("the dask client's scheduler has no worker; start some")
+    with _quiet_logs():
         yield DaskEngine(client, width)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from geotfr._version import __version__
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer import BandInfo, Manifest, SetNames, ShardInfo, SourceInfo
 from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
@@ -36,14 +37,13 @@ from geotfr.storage.space import check_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor
 
     from geotfr.options import Size
     from geotfr.options.sources import RastersLike
     from geotfr.patches.cut import Strip
     from geotfr.patches.features import FeatureSpec
     from geotfr.patches.rows import PatchRows
-    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.executors.choose import ExecutorLike, SchedulerLike
     from geotfr.pipeline.export.chunks import Slots
     from geotfr.pipeline.export.encode import Encoded, Unit
     from geotfr.pipeline.export.parts.split import Part
@@ -174,6 +174,7 @@ class ExportResult:
         return [f"unchanged {len(self.shards_unchanged):,} shards; rewritten: {shown or 'none'}"]
 
 
+@checks_flags
 def plan_export(
     sources: RastersLike,
     *,
@@ -195,6 +196,7 @@ def plan_export(
     return plan if prefix is None else with_scratch(plan, os.fspath(prefix), is_staged=resume)
 
 
+@checks_flags
 def export_image(
     sources: RastersLike,
     prefix: str | os.PathLike[str],
@@ -206,8 +208,8 @@ def export_image(
     patch_table: bool = False,
     class_bands: str | Sequence[str] = (),
     workers: int | None = None,
-    executor: ExecutorKind | Executor | None = None,
-    scheduler: str | None = None,
+    executor: ExecutorLike | None = None,
+    scheduler: SchedulerLike | None = None,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
     on_plan: Callable[[ExportPlan], None] | None = None,
@@ -247,11 +249,11 @@ def export_image(
         Threads, or processes; by default as many as there are cores, up to 4. The bytes don't depend on it.
     executor
         ``threads`` (default); ``serial``, as one worker; ``processes`` of this machine; ``dask`` (extra ``dask``): the
-        cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; or any
+        cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; a dask client; or any
         ``concurrent.futures.Executor`` whose workers see sources and output. All but the first two stage parts where
         the output is. The bytes don't depend on it.
     scheduler
-        Address of a dask scheduler.
+        Address of a dask scheduler, or a client that is connected to one; it stays open.
     memory_limit
         Resident memory that the run may take, in bytes or as ``"500MiB"``.
     progress

@@ -14,9 +14,8 @@ from geotfr.stores.path import is_local, output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import Executor
 
-    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.executors.choose import ExecutorLike, SchedulerLike
     from geotfr.pipeline.ingest.plan import IngestPlan
     from geotfr.pipeline.ingest.result import IngestResult
     from geotfr.pipeline.progress import Progress
@@ -30,8 +29,8 @@ def ingest_each(
     *,
     overwrite: bool = False,
     workers: int | None = None,
-    executor: ExecutorKind | Executor | None = None,
-    scheduler: str | None = None,
+    executor: ExecutorLike | None = None,
+    scheduler: SchedulerLike | None = None,
     progress: bool | Progress = False,
     verify: bool = False,
     **options: Unpack[IngestKeywords],
@@ -73,8 +72,8 @@ def plan_each(
     folder: str | os.PathLike[str],
     *,
     workers: int | None = None,
-    executor: ExecutorKind | Executor | None = None,
-    scheduler: str | None = None,
+    executor: ExecutorLike | None = None,
+    scheduler: SchedulerLike | None = None,
     **options: Unpack[IngestKeywords],
 ) -> Iterator[tuple[str, IngestPlan]]:
     """(name, plan) of every set in ``folder``; nothing is written. Raises as :func:`ingest_each` does."""

@@ -30,11 +30,10 @@ from geotfr.stores.path import output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
-    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.executors.choose import ExecutorLike, SchedulerLike
     from geotfr.pipeline.progress import Progress
     from geotfr.rasters.sink import GeoTiffSink
 
@@ -51,8 +50,8 @@ def ingest_mosaic(
     *,
     overwrite: bool = False,
     workers: int | None = None,
-    executor: ExecutorKind | Executor | None = None,
-    scheduler: str | None = None,
+    executor: ExecutorLike | None = None,
+    scheduler: SchedulerLike | None = None,
     progress: bool | Progress = False,
     verify: bool = False,
     **options: Unpack[IngestKeywords],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer.sets import find_predictions, of_collection
 from geotfr.options import IngestKeywords, IngestOptions, resolve_workers
 from geotfr.options.values import checked_choice
@@ -24,11 +25,10 @@ from geotfr.stores.path import is_local, output_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from concurrent.futures import Executor
 
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import PairXY
-    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.executors.choose import ExecutorLike, SchedulerLike
     from geotfr.pipeline.ingest.parts.distribute import DistributedIngest
     from geotfr.pipeline.ingest.plan import IngestPlan
     from geotfr.pipeline.progress import Progress
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ingest_predictions", "ingest_set", "ingest_workers", "plan_ingest", "plan_set"]
 
 
+@checks_flags
 def ingest_predictions(
     mixer: str | os.PathLike[str] | None,
     shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
@@ -47,8 +48,8 @@ def ingest_predictions(
     preview: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: int | None = None,
-    executor: ExecutorKind | Executor | None = None,
-    scheduler: str | None = None,
+    executor: ExecutorLike | None = None,
+    scheduler: SchedulerLike | None = None,
     progress: bool | Progress = False,
     verify: bool = False,
     **options: Unpack[IngestKeywords],
@@ -82,11 +83,11 @@ def ingest_predictions(
         depend on it.
     executor
         ``threads`` (default); ``serial``, as one worker; ``processes`` of this machine; ``dask`` (extra ``dask``): the
-        cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; or any
+        cluster of ``scheduler``, or one of ``workers`` processes for the time of the run; a dask client; or any
         ``concurrent.futures.Executor`` whose workers see the shards and the output's folder. All but the first two make
         areas of the raster in a hidden folder there, whose tiles are put together.
     scheduler
-        Address of a dask scheduler.
+        Address of a dask scheduler, or a client that is connected to one; it stays open.
     progress
         True for a bar on stderr, or a function of (patches, bytes).
     verify
@@ -192,7 +193,7 @@ def ingest_predictions(
 
 
 def ingest_workers(
-    workers: int | None, executor: ExecutorKind | Executor | None, scheduler: str | None, options: IngestOptions
+    workers: int | None, executor: ExecutorLike | None, scheduler: SchedulerLike | None, options: IngestOptions
 ) -> tuple[int, DistributedIngest | None]:
     """(threads of this process, how other processes take part; None: they don't).
 
@@ -219,8 +220,8 @@ def plan_ingest(
     patch_dimensions: PairXY | None = None,
     edge: str | None = None,
     workers: int | None = None,
-    executor: ExecutorKind | Executor | None = None,
-    scheduler: str | None = None,
+    executor: ExecutorLike | None = None,
+    scheduler: SchedulerLike | None = None,
     **options: Unpack[IngestKeywords],
 ) -> IngestPlan:
     """What :func:`ingest_predictions` will write with the same arguments, and what it takes of disk and memory.
@@ -254,7 +255,7 @@ def ingest_set(
         check_not_input(path, files_read(found, options))
     if preview is not None and preview.resolve() == target.resolve():
         raise UsageError(f"{preview}: the preview is the output itself; give another path")
-    if spread is not None and spread.scheduler is not None and not is_local(target):
+    if spread is not None and spread.is_elsewhere and not is_local(target):
         raise UsageError(
             f"scheduler: {target} is made in a folder of this machine first, where workers elsewhere don't see it; give"
             " a folder that they see, and copy the raster"

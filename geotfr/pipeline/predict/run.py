@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer import is_manifest, is_mixer
 from geotfr.options import ExportKeywords, ExportOptions, IngestKeywords, IngestOptions, parse_size, resolve_workers
 from geotfr.options.values import checked_choice
@@ -44,6 +45,7 @@ _OF_RECORDS = (".tfrecord", ".tfrecords", ".gz")
 _FOR_RECORDS = ("kernel_size", "channels", "class_names", "per_patch", "coarser", "finer", "shard_order")
 
 
+@checks_flags
 def predict(
     model: Callable[..., object],
     source: RastersLike | WrittenSet,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geotfr.flags import checks_flags
 from geotfr.mixer import SetNames
 from geotfr.options import TableOptions, resolve_workers
 from geotfr.pipeline.export.chunks import CHUNK_BYTES
@@ -99,6 +100,7 @@ class ExportTableResult:
         )
 
 
+@checks_flags
 def export_table(
     source: Any,
     prefix: str | os.PathLike[str],

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer.names import natural_key
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
@@ -92,6 +93,7 @@ class IngestTableResult:
         )
 
 
+@checks_flags
 def ingest_table(
     records: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str] | None = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from geotfr.errors import LimitError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.grid import Window
 from geotfr.options import TableOptions, parse_size
 from geotfr.pipeline.progress import progress_bar
@@ -128,6 +129,7 @@ class SampleResult:
         )
 
 
+@checks_flags
 def sample_points(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     points: Any,

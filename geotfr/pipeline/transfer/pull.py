@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import DamagedError, LimitError, MissingInputError, OutputError
+from geotfr.flags import checks_flags
 from geotfr.mixer import is_manifest, manifest_of
 from geotfr.mixer.strict_json import parse_json
 from geotfr.pipeline.set_files import belongs_to
@@ -71,6 +72,7 @@ class PullResult:
         )
 
 
+@checks_flags
 def pull_set(
     address: str,
     folder: str | os.PathLike[str],

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from geotfr.flags import checks_flags
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.pipeline.transfer.local_set import files_of_set, may_belong, order_of, set_names
 from geotfr.storage.output_set import set_output
@@ -66,6 +67,7 @@ class PushResult:
         )
 
 
+@checks_flags
 def push_set(
     prefix: str | os.PathLike[str],
     address: str,

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Literal
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.records.parse.specs import (
     Feature,
     FixedLenFeature,
@@ -38,6 +39,7 @@ def features_code(features: Mapping[str, Feature], *, target: Target = "geotfr")
     return "\n".join(["{", *lines, "}"])
 
 
+@checks_flags
 def parsing_code(
     features: Mapping[str, Feature], paths: Sequence[str], *, target: Target, is_gzip: bool = False
 ) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.records.parse.batch import Batch
 from geotfr.records.parse.dense import fixed, padded_blocks
 from geotfr.records.parse.plan import kinds_by_key
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Parsed", "parse_example", "parse_single_example", "without_batch"]
 
 
+@checks_flags
 def parse_example(
     serialized: Sequence[RecordBytes],
     features: Mapping[str, Feature],
@@ -86,6 +88,7 @@ def parse_example(
     return {key: parsed(batch, "features", key, columns, spec) for key, spec in features.items()}
 
 
+@checks_flags
 def parse_single_example(
     serialized: RecordBytes,
     features: Mapping[str, Feature],

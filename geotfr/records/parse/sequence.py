@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.records.parse.batch import Batch
 from geotfr.records.parse.dense import padded_steps
 from geotfr.records.parse.example import parsed, without_batch
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["parse_sequence_example", "parse_single_sequence_example"]
 
 
+@checks_flags
 def parse_sequence_example(
     serialized: Sequence[RecordBytes],
     context_features: Mapping[str, Feature] | None = None,
@@ -104,6 +106,7 @@ def parse_sequence_example(
     )
 
 
+@checks_flags
 def parse_single_sequence_example(
     serialized: RecordBytes,
     context_features: Mapping[str, Feature] | None = None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.records.layout import Kind
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ class VarLenFeature:
         return _KINDS[str(self.dtype)]
 
 
+@checks_flags
 @dataclass(frozen=True, slots=True)
 class SparseFeature:
     """A sparse array kept in several features: its values, and for each dimension the index of every value.
@@ -257,6 +259,7 @@ class SparseFeature:
         return (self.size,) if isinstance(self.size, int) else tuple(self.size)
 
 
+@checks_flags
 @dataclass(frozen=True, slots=True)
 class FixedLenSequenceFeature:
     """Any number of equal blocks per record: an array ``(batch, longest, *shape)``, padded.
@@ -307,6 +310,7 @@ class FixedLenSequenceFeature:
         return (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
 
 
+@checks_flags
 @dataclass(frozen=True, slots=True)
 class RaggedFeature:
     """Nested lists of any length: a :class:`~geotfr.records.parse.values.RaggedValue`.

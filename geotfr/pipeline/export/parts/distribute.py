@@ -31,11 +31,10 @@ from geotfr.storage.staged import StagedParts, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Executor
 
     from geotfr.options import ExportOptions
     from geotfr.pipeline.catalog.collect import TableRequest
-    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.executors.choose import ExecutorLike, SchedulerLike
     from geotfr.pipeline.export.plan import ExportPlan
     from geotfr.pipeline.progress import Progress
 
@@ -135,8 +134,8 @@ class Distributed:
         Bytes for all workers and this process together.
     """
 
-    executor: ExecutorKind | Executor
-    scheduler: str | None
+    executor: ExecutorLike
+    scheduler: SchedulerLike | None
     workers: int
     memory_limit: int | None
 

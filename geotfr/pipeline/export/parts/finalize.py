@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import MissingInputError, OutputError, OutputExistsError, UsageError
+from geotfr.flags import checks_flags
 from geotfr.mixer import SetNames, manifest_of
 from geotfr.patches import PatchLayout
 from geotfr.patches.rows import PatchRows
@@ -138,6 +139,7 @@ class FinalizeResult:
         )
 
 
+@checks_flags
 def finalize_export(
     prefix: str | os.PathLike[str],
     *,

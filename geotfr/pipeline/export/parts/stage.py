@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from geotfr.errors import UsageError
+from geotfr.flags import checks_flags
 from geotfr.options import ExportKeywords, ExportOptions, resolve_workers
 from geotfr.pipeline.catalog.collect import TableRequest
 from geotfr.pipeline.catalog.exported import table_head
@@ -109,6 +110,7 @@ class PartResult:
         )
 
 
+@checks_flags
 def export_part(
     sources: RastersLike,
     prefix: str | os.PathLike[str],

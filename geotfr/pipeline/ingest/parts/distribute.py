@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from geotfr.errors import OutputError, UsageError
 from geotfr.grid import Window
-from geotfr.pipeline.executors.choose import opened_engine
+from geotfr.pipeline.executors.choose import is_dask_client, opened_engine
 from geotfr.pipeline.executors.tasks import run_tasks
 from geotfr.pipeline.ingest.parts.tasks import AreaGiven, CompareArea, CountShard, MakeArea, areas_of
 from geotfr.pipeline.ingest.plan import PROCESS_BYTES
@@ -22,12 +22,11 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
     from pathlib import Path
 
     from geotfr.mixer.sets import PredictionSet
     from geotfr.options import IngestOptions
-    from geotfr.pipeline.executors.choose import ExecutorKind
+    from geotfr.pipeline.executors.choose import ExecutorLike, SchedulerLike
     from geotfr.pipeline.executors.tasks import Engine
     from geotfr.pipeline.ingest.map_writer import MapWriter
     from geotfr.pipeline.ingest.parts.tasks import AreaFacts, WindowFacts
@@ -68,9 +67,14 @@ class DistributedIngest:
         Processes at once, where the run starts them.
     """
 
-    executor: ExecutorKind | Executor
-    scheduler: str | None
+    executor: ExecutorLike
+    scheduler: SchedulerLike | None
     workers: int
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether a cluster that is there already makes the areas: its workers may be on other machines."""
+        return self.scheduler is not None or is_dask_client(self.executor)
 
     @staticmethod
     def check(options: IngestOptions) -> None:
