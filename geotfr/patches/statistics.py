@@ -1,12 +1,12 @@
 """What a patch holds: how many valid values, their range, mean and deviation, for many patches at once.
 
 Sums are taken in float64, a slab of rows that stays in the cache at a time, and slabs are merged pairwise by Chan's
-formula, so one pass over the pixels gives what two would. Integers of up to 16 bits are summed exactly.
+formula, so one pass over the pixels gives what two would. Integers of up to 16 bits are summed exactly. A patch's
+statistics are the same bits whichever patches are counted with it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -168,11 +168,26 @@ def statistics_of_all(
 
 
 def _by_slabs(channels: Sequence[Channel], scratch: NDArray[np.float64]) -> PatchStatistics:
-    found: PatchStatistics | None = None
-    for values, valid in slabs(channels):
-        slab = _of_slab(values, valid, scratch)
-        found = slab if found is None else merged_statistics(found, slab)
-    return found if found is not None else empty_statistics(0)
+    """The statistics of floats and of wide integers: of each patch the same bits, whichever patches come with it.
+
+    Sums of floats depend on their order. So a patch is cut by its own shape, and its values are added as they stand.
+    """
+    if not channels:
+        return empty_statistics(0)
+    patches, height, width = channels[0][0].shape
+    rows = max(min(SLAB_VALUES // max(width, 1), height), 1)
+    at_once = max(SLAB_VALUES // max(rows * width, 1), 1)
+    parts = []
+    for first in range(0, patches, at_once):
+        found: PatchStatistics | None = None
+        for values, valid in channels:
+            for start in range(0, max(height, 1), rows):
+                part = slice(first, first + at_once), slice(start, start + rows)
+                slab = _of_slab(values[part], None if valid is None else valid[part], scratch)
+                found = slab if found is None else merged_statistics(found, slab)
+        if found is not None:
+            parts.append(found)
+    return PatchStatistics.joined(parts) if parts else empty_statistics(0)
 
 
 def class_counts(values: NDArray[Any], valid: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -310,58 +325,35 @@ def _of_sums(features: Sequence[_Sums]) -> list[PatchStatistics]:
 
 
 def _of_slab(values: NDArray[Any], valid: NDArray[np.bool_] | None, scratch: NDArray[np.float64]) -> PatchStatistics:
-    """The statistics of floats and of wide integers."""
-    patches, pixels = values.shape[0], values.shape[1] * values.shape[2]
-    if valid is not None:
-        return _of_masked_slab(values, valid)
-    # A copy, for it is changed.
+    """The statistics of some rows of some patches; those of a patch have the same bits by either way."""
+    if valid is not None and valid.all():
+        valid = None
+    # A copy, for it is changed; it lies as its shape says, so that numbers are added in this order.
     numbers = room(values, scratch)
-    with np.errstate(invalid="ignore") if values.dtype.kind == "f" else contextlib.nullcontext():
-        numbers[...] = values
-    counts = np.full(patches, pixels, np.int64)
-    return _moments(numbers, counts, values.min(axis=(1, 2)), values.max(axis=(1, 2)))
-
-
-def _of_masked_slab(values: NDArray[Any], valid: NDArray[np.bool_]) -> PatchStatistics:
-    counts = np.count_nonzero(valid, axis=(1, 2)).astype(np.int64)
+    if valid is None:
+        counts = np.full(len(values), values.shape[1] * values.shape[2], np.int64)
+        lows, highs = values.min(axis=(1, 2)), values.max(axis=(1, 2))
+        with np.errstate(invalid="ignore"):
+            numbers[...] = values
+    else:
+        counts = np.count_nonzero(valid, axis=(1, 2)).astype(np.int64)
+        # What is masked may be NaN, and NaN times 0 is no 0: it is 0 here.
+        numbers[...], lows, highs = masked(values, valid)
     is_empty = counts == 0
-    kept, lows, highs = masked(values, valid)
-    # What is masked may be NaN, and NaN times 0 is no 0: it is 0 here.
-    found = _moments(kept.astype(np.float64), counts, lows, highs, valid=valid)
-    if not is_empty.any():
-        return found
-    return PatchStatistics(
-        counts=counts,
-        lows=np.where(is_empty, np.nan, found.lows),
-        highs=np.where(is_empty, np.nan, found.highs),
-        means=np.where(is_empty, np.nan, found.means),
-        squares=np.where(is_empty, 0.0, found.squares),
-    )
-
-
-def _moments(
-    numbers: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    lows: NDArray[Any],
-    highs: NDArray[Any],
-    *,
-    valid: NDArray[np.bool_] | None = None,
-) -> PatchStatistics:
-    """Mean and squares of ``numbers`` ``(n, row, col)``, which are 0 where masked; they are overwritten."""
-    some = counts if valid is None else np.maximum(counts, 1)
+    some = np.maximum(counts, 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        means = numbers.sum(axis=(1, 2)) / some
+        means = numbers.reshape(len(values), -1).sum(axis=1) / some
         numbers -= means[:, np.newaxis, np.newaxis]
         if valid is not None:
             numbers *= valid
         squares = _squares(numbers)
-    return PatchStatistics(
-        counts=counts,
-        lows=lows.astype(np.float64),
-        highs=highs.astype(np.float64),
-        means=means,
-        squares=squares,
-    )
+    # Of both zeros the least is one by chance; their sum with 0 is 0.
+    lows, highs = lows.astype(np.float64) + 0.0, highs.astype(np.float64) + 0.0
+    if is_empty.any():
+        for each in (lows, highs, means):
+            each[is_empty] = np.nan
+        squares[is_empty] = 0.0
+    return PatchStatistics(counts=counts, lows=lows, highs=highs, means=means, squares=squares)
 
 
 def _squares(numbers: NDArray[np.float64]) -> NDArray[np.float64]:

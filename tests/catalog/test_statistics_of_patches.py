@@ -143,3 +143,36 @@ def test_a_table_is_written_and_read_without_pandas(tmp_path: Path) -> None:
         "sys.exit('pandas' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint64"])
+@pytest.mark.parametrize("patch", [(7, 5), (1, 90), (33, 33), (3, 60_000)])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_case_75_a_patch_has_the_same_bits_whichever_patches_come_with_it(
+    dtype: str, patch: tuple[int, int], channels: int
+) -> None:
+    """Cut from one strip as an export does it; only one patch in three has a masked pixel."""
+    height, width = patch
+    count = 4 if width > 1000 else 23
+    random = np.random.default_rng(3)
+    given = []
+    for number in range(channels):
+        strip = values_of(dtype, (height, count * width), seed=number)
+        valid = np.ones(strip.shape, bool)
+        for column in range(0, count * width, 3 * width):
+            valid[:, column : column + width] = random.random(patch) < 0.8
+        strip[~valid] = np.nan if strip.dtype.kind == "f" else 0
+        cut = [each.reshape(height, count, width).transpose(1, 0, 2) for each in (strip, valid)]
+        given.append((cut[0], cut[1]))
+    together = statistics_of(given)
+    for step in (1, 2, 5):
+        for first in range(0, count, step):
+            some = slice(first, first + step)
+            alone = statistics_of(
+                [
+                    (np.ascontiguousarray(values[some]), None if valid[some].all() else valid[some])
+                    for values, valid in given
+                ]
+            )
+            for name in ("counts", "lows", "highs", "means", "squares"):
+                assert getattr(alone, name).tobytes() == getattr(together, name)[some].tobytes(), name

@@ -457,3 +457,42 @@ def test_a_part_with_a_table_that_was_stopped_stages_all_of_its_rows(
             geotfr.finalize_export(out / "set")
     geotfr.finalize_export(out / "set")
     assert contents(out) == contents(whole)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("compressor", ["ee", "fast"])
+def test_case_75_statistics_of_parts_are_those_of_one_run(tmp_path: Path, dtype: str, compressor: str) -> None:
+    random = np.random.default_rng(4)
+    pixels = (random.normal(100, 30, (2, 100, 130)) * (1e6 if dtype == "int32" else 1)).astype(dtype)
+    pixels[:, 20:40, 50:70] = pixels[0, :3, 100] = -9999
+    source = write_raster(tmp_path / "scene.tif", pixels, nodata=-9999, tiled=True, blockxsize=16, blockysize=16)
+    given: dict[str, Any] = {
+        "patch_dimensions": 9,
+        "kernel_size": 3,
+        "max_file_size": 6000,
+        "patch_table": True,
+        "compressor": compressor,
+    }
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    table = geotfr.export_image(source, whole / "set", workers=1, **given).patch_table
+    assert table is not None
+    for parts in (2, 4, 5):
+        out = tmp_path / f"parts-{parts}"
+        out.mkdir()
+        for number in range(parts):
+            geotfr.export_part(source, out / "set", split=(number, parts), workers=1 + number % 2, **given)
+        geotfr.finalize_export(out / "set")
+        assert contents(out) == contents(whole)
+    # Which patches are kept changes nothing that is told of one.
+    kept = [*range(40), 77, 79, *range(100, 154, 7)]
+    chosen = geotfr.export_image(source, tmp_path / "chosen", keep=kept, workers=2, **given).patch_table
+    every, some = (pytest.importorskip("pyarrow.parquet").read_table(path) for path in (table, chosen))
+    told = [
+        name for name in every.column_names if name.split("_")[0] in ("mean", "std", "min", "max", "count", "masked")
+    ]
+    assert len(told) >= 9
+    numbers = every["number"].to_pylist()
+    expected = every.select(told).take([numbers.index(number) for number in some["number"].to_pylist()])
+    assert some.num_rows == len(kept)
+    assert some.select(told).to_pydict() == expected.to_pydict()
