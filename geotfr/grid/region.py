@@ -20,7 +20,7 @@ from geotfr.errors import LimitError, MissingInputError, UsageError
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-__all__ = ["LON_LAT", "Region", "parse_region"]
+__all__ = ["LON_LAT", "Region", "parse_region", "region_file"]
 
 LON_LAT = "OGC:CRS84"
 """The CRS of a region that names none: longitude and latitude in degrees, in this order."""
@@ -75,15 +75,24 @@ def parse_region(text: str) -> Region:
     >>> parse_region("SRID=32633;POLYGON((0 0, 10 0, 10 10, 0 0))").crs
     'EPSG:32633'
     """
+    path = region_file(text)
+    if path is not None:
+        return _in_text(_read(Path(path)), name=path)
+    found = text.strip()
+    return _box(found) or _in_text(found, name="--region")
+
+
+def region_file(text: str) -> str | None:
+    """The path of the file that holds the region, if ``text`` is none itself; see :func:`parse_region`.
+
+    >>> region_file("@12,41,13,42"), region_file("aoi.geojson"), region_file("12.5,41,13,42")
+    ('12,41,13,42', 'aoi.geojson', None)
+    """
     found = text.strip()
     if found.startswith("@"):
-        return _in_text(_read(Path(found[1:])), name=found[1:])
-    region = _box(found)
-    if region is not None:
-        return region
-    if not found.startswith("{") and not _WKT.match(found):
-        return _in_text(_read(Path(found)), name=found)
-    return _in_text(found, name="--region")
+        return found[1:]
+    is_text = found.startswith("{") or _WKT.match(found) is not None or _numbers(found) is not None
+    return None if is_text else found
 
 
 def _read(path: Path) -> str:
@@ -105,12 +114,8 @@ def _box(text: str) -> Region | None:
     """The region of ``west,south,east,north``; None if ``text`` isn't four numbers."""
     from shapely import box
 
-    parts = [part for part in re.split(r"[,\s]+", text) if part]
-    try:
-        numbers = [float(part) for part in parts]
-    except ValueError:
-        return None
-    if not numbers:
+    numbers = _numbers(text)
+    if numbers is None:
         return None
     if len(numbers) != 4:
         raise UsageError(f"--region {text}: {len(numbers)} numbers; a box is west,south,east,north")
@@ -122,6 +127,15 @@ def _box(text: str) -> Region | None:
     if east < west or east - west > 360:
         raise UsageError(f"--region {text}: west and east must be longitudes, at most 360 degrees apart")
     return Region(shape=box(west, south, east, north))
+
+
+def _numbers(text: str) -> list[float] | None:
+    """The numbers of a box; None if ``text`` isn't made of numbers."""
+    parts = [part for part in re.split(r"[,\s]+", text) if part]
+    try:
+        return [float(part) for part in parts] or None
+    except ValueError:
+        return None
 
 
 def _in_text(text: str, *, name: str) -> Region:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import DamagedError
-from geotfr.grid import GeoBox
 from geotfr.mixer.cards import card, grid_sketch, layout_facts, listed
-from geotfr.mixer.strict_json import may_be_json, read_json
+from geotfr.mixer.foreign_grid import check_layout, foreign_geobox
+from geotfr.mixer.strict_json import check_types, may_be_json, read_json, understanding
+
+if TYPE_CHECKING:
+    from geotfr.grid import GeoBox
 
 __all__ = [
     "MANIFEST_FORMAT",
@@ -253,24 +256,16 @@ def read_manifest(path: str | Path) -> Manifest:
         raise DamagedError(
             f"{path}: manifest format {version!r} is not known; this geotfr reads format {MANIFEST_FORMAT}"
         )
-    try:
+    with understanding(path, "manifest"):
         return manifest_of(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedError(f"{path}: not a whole manifest: {type(error).__name__}: {error}") from error
 
 
 def manifest_of(found: dict[str, Any]) -> Manifest:
     """The manifest of which ``found`` is the JSON; KeyError, TypeError and ValueError tell that it's none."""
-    grid = found["grid"]
-    a, b, c, d, e, f = (float(value) for value in grid["transform"])
-    return Manifest(
+    made = Manifest(
         geotfr_version=str(found["geotfr_version"]),
-        options=dict(found["options"]),
-        geobox=GeoBox(
-            shape_yx=(int(grid["height"]), int(grid["width"])),
-            affine=(a, b, c, d, e, f),
-            crs=str(grid["crs"]),
-        ),
+        options=_options(found["options"]),
+        geobox=foreign_geobox(found["grid"]),
         patch_yx=_yx(found["patch"]),
         kernel_yx=_yx(found["kernel"]),
         margin_yx=_yx(found["margin"]),
@@ -289,6 +284,33 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
         labels=None if found.get("labels") is None else dict(found["labels"]),
         collection=None if found.get("collection") is None else _place(found["collection"]),
     )
+    check_layout(patch_yx=made.patch_yx, margin_yx=made.margin_yx, rows=made.rows, columns=made.columns)
+    count = made.rows * made.columns
+    if any(not 0 <= number < count for number in made.patches_dropped):
+        raise ValueError(f"patches_dropped: numbers from 0 to {count - 1} are expected")
+    if not 0 <= made.patches_written <= count:
+        raise ValueError(f"patches_written is {made.patches_written} of {count}")
+    for each in (made, *made.bands, *made.shards, *made.sources):
+        check_types(each)
+    return made
+
+
+def _options(found: dict[str, Any]) -> dict[str, Any]:
+    """The options; those that are read one by one have their types."""
+    options = dict(found)
+    for names, kinds in _READ_OPTIONS.items():
+        for name in names:
+            value = options.get(name)
+            if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
+                raise TypeError(f"options.{name} is {value!r}")
+    return options
+
+
+_READ_OPTIONS: dict[tuple[str, ...], tuple[type, ...]] = {
+    ("edge", "naming", "patch_index", "compressor"): (str,),
+    ("sequence_data",): (bool,),
+    ("default_value", "masked_threshold", "max_file_size"): (int, float),
+}
 
 
 def _place(found: dict[str, Any]) -> CollectionPlace:

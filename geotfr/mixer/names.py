@@ -154,16 +154,16 @@ class SetNames:
         return file_name in self.tellers or bool(re.fullmatch(f"{numbered}|{single}", file_name))
 
 
-def plain_name(name: str, *, where: str | Path) -> str:
+def plain_name(name: str, *, where: str | Path, what: str = "shard") -> str:
     """``name``, if it is a file's name without a folder: what a file from elsewhere names can't lie elsewhere.
 
     Raises
     ------
     DamagedError
-        It isn't; ``where`` is the file that names it.
+        It isn't; ``where`` is the file that names it, ``what`` the kind of file.
     """
     if not isinstance(name, str) or name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
-        raise DamagedError(f"{where}: names the shard {name!r}; a file name without folder is allowed")
+        raise DamagedError(f"{where}: names the {what} {name!r}; a file name without folder is allowed")
     return name
 
 

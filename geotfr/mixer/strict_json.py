@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputError
@@ -11,9 +13,10 @@ from geotfr.mixer.store_hint import store_hint
 from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["may_be_json", "parse_json", "read_json"]
+__all__ = ["check_types", "may_be_json", "parse_json", "read_json", "understanding"]
 
 MAX_JSON_BYTES = 64 * 2**20
 _MAX_DEPTH = 32
@@ -90,6 +93,42 @@ def parse_json(data: bytes | str, *, name: str, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DamagedError(f"{name}: not a {what}: found {type(value).__name__}, an object is expected")
     return value
+
+
+@contextlib.contextmanager
+def understanding(name: str | Path, what: str) -> Iterator[None]:
+    """Turn Python's errors of values that a file from elsewhere holds (a key missing, another type) into one of ours.
+
+    Raises
+    ------
+    DamagedError
+        ``name`` isn't a whole ``what``.
+    """
+    try:
+        yield
+    except GeotfrError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DamagedError(f"{name}: not a whole {what}: {type(error).__name__}: {error}") from error
+
+
+def check_types(made: Any) -> None:
+    """Refuse values of a dataclass instance that aren't of the JSON types that its fields are annotated with.
+
+    Raises
+    ------
+    TypeError
+        One isn't; a boolean is no number here.
+    """
+    for each in fields(made):
+        value = getattr(made, each.name)
+        names = str(each.type).split(" | ")
+        found = "bool" if isinstance(value, bool) else "None" if value is None else type(value).__name__
+        if set(names) <= _JSON_TYPES and found not in names:
+            raise TypeError(f"{each.name} is {value!r}, {each.type} is expected")
+
+
+_JSON_TYPES = {"str", "int", "float", "bool", "None"}
 
 
 def _check_depth(text: str, *, name: str, what: str) -> None:

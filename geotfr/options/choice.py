@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypedDict
 
 from geotfr.errors import UsageError
+from geotfr.options.scope import BYTES, FILES
 from geotfr.options.values import checked_share
 
 __all__ = ["ChoiceKeywords", "ChoiceOptions", "choice_options"]
@@ -54,15 +55,15 @@ class ChoiceOptions:
         Of the draw: the same seed draws the same patches on any machine.
     """
 
-    min_valid: float | None = None
-    min_shares: tuple[tuple[str, float], ...] = ()
-    class_band: str | None = None
-    keep: Any = None
-    within: Any = None
-    sample: int | None = None
-    stratify: str | None = None
-    balance: str | None = None
-    seed: int = 0
+    min_valid: float | None = field(default=None, metadata=BYTES)
+    min_shares: tuple[tuple[str, float], ...] = field(default=(), metadata=BYTES)
+    class_band: str | None = field(default=None, metadata=BYTES)
+    keep: Any = field(default=None, metadata=FILES)
+    within: Any = field(default=None, metadata=FILES)
+    sample: int | None = field(default=None, metadata=BYTES)
+    stratify: str | None = field(default=None, metadata=BYTES)
+    balance: str | None = field(default=None, metadata=BYTES)
+    seed: int = field(default=0, metadata=BYTES)
 
     @property
     def draws(self) -> bool:

@@ -7,17 +7,19 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from geotfr.errors import UsageError
+from geotfr.errors import DamagedError, UsageError
 from geotfr.flags import check_flag, checks_flags
 from geotfr.grid import Affine6
+from geotfr.grid.region import region_file
 from geotfr.mixer.names import Naming
 from geotfr.options.addresses import name_of
 from geotfr.options.choice import ChoiceKeywords, ChoiceOptions, choice_options
 from geotfr.options.labels import LabelKeywords, LabelOptions, label_options
+from geotfr.options.scope import BYTES, FILES, RIGHT, keys_of
 from geotfr.options.values import (
     PairXY,
     Size,
@@ -45,6 +47,8 @@ FeatureKinds = Literal["float", "native"]
 Edge = Literal["drop", "pad"]
 Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
 DEFAULT_MAX_SHARD_BYTES = 2**30
+# Elements of an array band that are bands of the source itself.
+_OWN_BANDS = re.compile(r"[^=]*=[\d,\s-]+")
 # Earth Engine's formatOptions of a TFRecord image export -> the name here.
 FORMAT_OPTIONS: dict[str, str] = {
     "patchDimensions": "patch_dimensions",
@@ -158,38 +162,38 @@ class ExportOptions:
         Which patches are written, or None for all.
     """
 
-    patch_yx: tuple[int, int]
-    kernel_yx: tuple[int, int]
-    compressor: Literal["none", "fast", "ee"]
-    max_shard_bytes: int
-    default_value: float
-    masked_threshold: float
-    tensor_depths: tuple[tuple[str, int], ...]
-    sequence_data: bool
-    collapse_bands: bool
-    bands: tuple[str, ...] | None
-    array_bands: tuple[str, ...]
-    nodata: str | None
-    masks: tuple[str, ...]
-    mask_mode: MaskMode
-    unscale: bool
-    complex_parts: bool
-    feature_kinds: FeatureKinds
-    patch_index: str | None
-    edge: Edge
-    region: str | None
-    clip_region: bool | None
-    crs: str | None
-    crs_transform: Affine6 | None
-    scale: float | None
-    dimensions_xy: tuple[int, int] | int | None
-    resampling: Resampling
-    naming: Naming
-    allow_ungeoreferenced: bool
-    allow_drivers: tuple[str, ...]
-    allow_network: bool
-    labels: LabelOptions | None
-    choice: ChoiceOptions | None
+    patch_yx: tuple[int, int] = field(metadata={**BYTES, "key": "patch_dimensions"})
+    kernel_yx: tuple[int, int] = field(metadata={**BYTES, "key": "kernel_size"})
+    compressor: Literal["none", "fast", "ee"] = field(metadata=BYTES)
+    max_shard_bytes: int = field(metadata={**BYTES, "key": "max_file_size"})
+    default_value: float = field(metadata=BYTES)
+    masked_threshold: float = field(metadata=BYTES)
+    tensor_depths: tuple[tuple[str, int], ...] = field(metadata=BYTES)
+    sequence_data: bool = field(metadata=BYTES)
+    collapse_bands: bool = field(metadata=BYTES)
+    bands: tuple[str, ...] | None = field(metadata=BYTES)
+    array_bands: tuple[str, ...] = field(metadata=FILES)
+    nodata: str | None = field(metadata=BYTES)
+    masks: tuple[str, ...] = field(metadata=FILES)
+    mask_mode: MaskMode = field(metadata=BYTES)
+    unscale: bool = field(metadata=BYTES)
+    complex_parts: bool = field(metadata=BYTES)
+    feature_kinds: FeatureKinds = field(metadata=BYTES)
+    patch_index: str | None = field(metadata=BYTES)
+    edge: Edge = field(metadata=BYTES)
+    region: str | None = field(metadata=FILES)
+    clip_region: bool | None = field(metadata=BYTES)
+    crs: str | None = field(metadata=BYTES)
+    crs_transform: Affine6 | None = field(metadata=BYTES)
+    scale: float | None = field(metadata=BYTES)
+    dimensions_xy: tuple[int, int] | int | None = field(metadata={**BYTES, "key": "dimensions"})
+    resampling: Resampling = field(metadata=BYTES)
+    naming: Naming = field(metadata=BYTES)
+    allow_ungeoreferenced: bool = field(metadata=BYTES)
+    allow_drivers: tuple[str, ...] = field(metadata=RIGHT)
+    allow_network: bool = field(metadata=RIGHT)
+    labels: LabelOptions | None = field(metadata=FILES)
+    choice: ChoiceOptions | None = field(metadata=FILES)
 
     @staticmethod
     @checks_flags
@@ -277,11 +281,11 @@ class ExportOptions:
             unscale=unscale,
             complex_parts=complex_parts,
             feature_kinds=checked_choice("feature_kinds", feature_kinds or "float", get_args(FeatureKinds)),
-            patch_index=patch_index or None,
+            patch_index=_text("patch_index", patch_index) or None,
             edge=checked_choice("edge", edge or "drop", get_args(Edge)),
             region=_region(region),
             clip_region=clip_region,
-            crs=crs,
+            crs=_text("crs", crs),
             crs_transform=_crs_transform(crs_transform),
             scale=_scale(scale),
             dimensions_xy=_dimensions(dimensions),
@@ -293,6 +297,58 @@ class ExportOptions:
             labels=label_options(more),
             choice=choice_options(more),
         )
+
+    @staticmethod
+    def from_manifest(used: Mapping[str, Any], *, region: str | None = None, keep: Sequence[int] = ()) -> ExportOptions:
+        """The options that decide the bytes of a set, from its manifest: no right, and no file that it names.
+
+        Parameters
+        ----------
+        used
+            The manifest's options.
+        region
+            The region, given again: it is needed where the manifest names its file.
+        keep
+            Numbers of the set's patches, where some were chosen; how doesn't matter.
+
+        Raises
+        ------
+        UsageError
+            They name other files, which a manifest tells without their folders.
+        DamagedError
+            A value that no export has.
+        """
+        again: dict[str, Any] = {} if region is None else {"region": region}
+        named: dict[str, list[str]] = {}
+        try:
+            for key, may_name_files in keys_of(ExportOptions).items():
+                value = used.get(key)
+                if value is None or key in again:
+                    continue
+                if key == "choice":
+                    again["keep"] = keep
+                    continue
+                files = _files_named(key, value) if may_name_files else []
+                if files:
+                    named[key] = files
+                else:
+                    again[key] = value
+            if again.get("compressor") == "none":
+                again |= {"compressed": False, "compressor": None}
+            options = ExportOptions.checked(**again)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DamagedError(f"the manifest's options are none of an export: {error}") from error
+        if set(named) == {"region"}:
+            raise UsageError(
+                f"the set was cut by a region in a file, {named['region'][0]}, whose folder its manifest doesn't tell;"
+                " give it again: --region FILE (region=)"
+            )
+        if named:
+            files = [name for each in named.values() for name in each]
+            raise UsageError(
+                f"the set was made with more files ({', '.join(files)}); export it again with --patch-table"
+            )
+        return options
 
     @property
     def vector_paths(self) -> tuple[str, ...]:
@@ -308,6 +364,11 @@ class ExportOptions:
         tables = [] if self.labels is None else [self.labels.source]
         tables += [] if self.choice is None else [self.choice.keep, self.choice.within]
         return any(hasattr(table, "columns") for table in tables)
+
+    @property
+    def region_path(self) -> str | None:
+        """The file that the region is read from; None where it is none, or a text."""
+        return None if self.region is None else region_file(self.region)
 
     def as_used(self) -> dict[str, Any]:
         """The options for the manifest: snake_case, pairs as (width, height), JSON types."""
@@ -375,6 +436,12 @@ def _merged(format_options: Mapping[str, Any] | None, **flags: Any) -> dict[str,
     return given
 
 
+def _text(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{name}: found {value!r}; allowed is a text")
+    return value
+
+
 def _tensor_depths(depths: Any) -> tuple[tuple[str, int], ...]:
     if depths is None:
         return ()
@@ -435,7 +502,7 @@ def _crs_transform(transform: Sequence[float] | str | None) -> Affine6 | None:
     parts: Sequence[Any] = re.split(r"[,\s]+", transform.strip(" []()")) if isinstance(transform, str) else transform
     try:
         a, b, c, d, e, f = (float(part) for part in parts)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"crs_transform: found {transform!r}; allowed are six numbers: xScale, xShear, xTranslation, yShear,"
             " yScale, yTranslation"
@@ -465,8 +532,21 @@ def _dimensions(dimensions: PairXY | None) -> tuple[int, int] | int | None:
 
 def _without_folder(region: str) -> str:
     """A region for the manifest: its text, or of a file the name alone."""
-    path = PurePath(region.removeprefix("@"))
-    return path.name if path.suffix.lower() in (".json", ".geojson", ".wkt", ".txt") else region
+    path = region_file(region)
+    return region if path is None else PurePath(path).name
+
+
+def _files_named(key: str, value: Any) -> list[str]:
+    """The files that an option names in a manifest."""
+    if key == "region":
+        return [] if not isinstance(value, str) or region_file(value) is None else [value]
+    if key != "labels" and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise TypeError(f"{key}: found {value!r}; a list of texts is expected")
+    if key == "array_bands":
+        return [text for text in value if not _OWN_BANDS.fullmatch(text)]
+    if key == "labels":
+        return [str(value["source"] or "labels in memory")]
+    return list(value)
 
 
 def _without_folders(array_band: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import numpy as np
 
 from geotfr.errors import UsageError
 from geotfr.flags import checks_flags
+from geotfr.options.scope import BYTES, FILES
 from geotfr.options.values import (
     PairXY,
     at_least_one,
@@ -20,6 +21,7 @@ from geotfr.options.values import (
     checked_number,
     nodata_text,
     parse_pair_yx,
+    texts,
 )
 from geotfr.patches.blend import Overlap
 from geotfr.patches.pyramid import Policy
@@ -68,7 +70,8 @@ class IngestKeywords(TypedDict, total=False):
     offset: float | None
     dtype: str | None
     nodata: float | str | None
-    mask_from: str | os.PathLike[str] | None
+    mask_from: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
+    sources: str | os.PathLike[str] | None
     classes: str | os.PathLike[str] | None
     shard_order: str | None
     of_collection: bool
@@ -113,7 +116,9 @@ class IngestOptions:
     nodata
         Nodata value of the output, or None for none.
     mask_from
-        A raster, or ``manifest``: masked pixels of it, or of the export's sources, are masked in the output.
+        Rasters, or ``manifest``: masked pixels of any, or of the export's sources, are masked in the output.
+    sources
+        The folder where the sources are that the manifest lists; None: beside it.
     classes
         A file of class values, names and colours.
     shard_order
@@ -134,32 +139,33 @@ class IngestOptions:
         GDAL creation options of the output, over the defaults.
     """
 
-    kernel_yx: tuple[int, int] | None
-    channels: str | None
-    class_names: tuple[str, ...] | None
-    per_patch: PerPatch | None
-    coarser: int
-    finer: int
-    patch_index: str | None
-    bands: tuple[str, ...] | None
-    overlap: Overlap
-    argmax: bool
-    confidence: bool
-    threshold: float | None
-    scale: float | None
-    offset: float | None
-    dtype: str | None
-    nodata: float | None
-    mask_from: str | None
-    classes: str | None
-    shard_order: ShardOrder
-    of_collection: bool
-    on_bad_record: BadRecords
-    format: RasterFormat
-    compress: Compression | None
-    pyramiding: tuple[tuple[str, Policy], ...]
-    statistics: bool
-    creation_options: tuple[tuple[str, str], ...]
+    kernel_yx: tuple[int, int] | None = field(metadata=BYTES)
+    channels: str | None = field(metadata=BYTES)
+    class_names: tuple[str, ...] | None = field(metadata=BYTES)
+    per_patch: PerPatch | None = field(metadata=BYTES)
+    coarser: int = field(metadata=BYTES)
+    finer: int = field(metadata=BYTES)
+    patch_index: str | None = field(metadata=BYTES)
+    bands: tuple[str, ...] | None = field(metadata=BYTES)
+    overlap: Overlap = field(metadata=BYTES)
+    argmax: bool = field(metadata=BYTES)
+    confidence: bool = field(metadata=BYTES)
+    threshold: float | None = field(metadata=BYTES)
+    scale: float | None = field(metadata=BYTES)
+    offset: float | None = field(metadata=BYTES)
+    dtype: str | None = field(metadata=BYTES)
+    nodata: float | None = field(metadata=BYTES)
+    mask_from: tuple[str, ...] = field(metadata=FILES)
+    sources: str | None = field(metadata=FILES)
+    classes: str | None = field(metadata=FILES)
+    shard_order: ShardOrder = field(metadata=BYTES)
+    of_collection: bool = field(metadata=BYTES)
+    on_bad_record: BadRecords = field(metadata=BYTES)
+    format: RasterFormat = field(metadata=BYTES)
+    compress: Compression | None = field(metadata=BYTES)
+    pyramiding: tuple[tuple[str, Policy], ...] = field(metadata=BYTES)
+    statistics: bool = field(metadata=BYTES)
+    creation_options: tuple[tuple[str, str], ...] = field(metadata=BYTES)
 
     @staticmethod
     @checks_flags
@@ -181,7 +187,8 @@ class IngestOptions:
         offset: float | None = None,
         dtype: str | None = None,
         nodata: float | str | None = None,
-        mask_from: str | os.PathLike[str] | None = None,
+        mask_from: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+        sources: str | os.PathLike[str] | None = None,
         classes: str | os.PathLike[str] | None = None,
         shard_order: str | None = None,
         of_collection: bool = False,
@@ -216,7 +223,8 @@ class IngestOptions:
             offset=None if offset is None else checked_number("offset", offset),
             dtype=None if dtype is None else checked_choice("dtype", dtype, ("auto", *_OUTPUT_DTYPES)),
             nodata=_ingest_nodata(nodata),
-            mask_from=None if mask_from is None else os.fspath(mask_from),
+            mask_from=texts(mask_from),
+            sources=None if sources is None else os.fspath(sources),
             classes=None if classes is None else os.fspath(classes),
             shard_order=checked_choice("shard_order", shard_order or "natural", get_args(ShardOrder)),
             of_collection=of_collection,
@@ -269,6 +277,10 @@ class IngestOptions:
                 self.of_collection and self.patch_index is not None,
                 "of_collection: patches of several rasters have one number; the records' order tells them: leave"
                 " patch_index out",
+            ),
+            (
+                self.sources is not None and not {"manifest", "source"} & {*self.mask_from},
+                "sources: the folder of the sources that a manifest lists; it goes with --mask-from manifest",
             ),
             (self.scale == 0, "scale: found 0; allowed is any other number"),
             (self.is_quantised and not is_integer, "scale, offset: pixels become integers; give a dtype, as int16"),

@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as option
 from pathlib import PurePath
 from typing import Any, TypedDict
 
 from geotfr.errors import UsageError
 from geotfr.flags import checked_flags
+from geotfr.options.scope import BYTES, FILES
 from geotfr.options.values import texts
 
 __all__ = ["LABEL_FEATURES", "LabelKeywords", "LabelOptions", "label_options"]
@@ -78,21 +80,21 @@ class LabelOptions:
         Also write ``PREFIX-coco.json``: boxes and outlines of the shapes in each patch.
     """
 
-    source: Any
-    field: str | None = None
-    name: str | None = None
-    classes: tuple[tuple[str, int], ...] | None = None
-    priority: tuple[str, ...] = ()
-    background: int = 0
-    ignore: int | None = None
-    all_touched: bool = False
-    instances: str | None = None
-    layer: str | None = None
-    where: str | None = None
-    crs: str | None = None
-    features: str | None = None
-    allow_empty: bool = False
-    coco: bool = False
+    source: Any = option(metadata=FILES)
+    field: str | None = option(default=None, metadata=BYTES)
+    name: str | None = option(default=None, metadata=BYTES)
+    classes: tuple[tuple[str, int], ...] | None = option(default=None, metadata=BYTES)
+    priority: tuple[str, ...] = option(default=(), metadata=BYTES)
+    background: int = option(default=0, metadata=BYTES)
+    ignore: int | None = option(default=None, metadata=BYTES)
+    all_touched: bool = option(default=False, metadata=BYTES)
+    instances: str | None = option(default=None, metadata=BYTES)
+    layer: str | None = option(default=None, metadata=BYTES)
+    where: str | None = option(default=None, metadata=BYTES)
+    crs: str | None = option(default=None, metadata=BYTES)
+    features: str | None = option(default=None, metadata=BYTES)
+    allow_empty: bool = option(default=False, metadata=BYTES)
+    coco: bool = option(default=False, metadata=BYTES)
 
     @property
     def path(self) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from geotfr.flags import checked_flags
 from geotfr.options.export import FeatureKinds
+from geotfr.options.scope import BYTES, RIGHT, RUN
 from geotfr.options.values import checked_choice
 
 if TYPE_CHECKING:
@@ -65,17 +66,17 @@ class TableOptions:
         Threads; None: as many as there are cores, up to 4. The bytes don't depend on it.
     """
 
-    selectors: str | Sequence[str] | None = None
-    layer: str | None = None
-    where: str | None = None
-    x: str | None = None
-    y: str | None = None
-    crs: str | None = None
-    geometry: GeometryMode | None = None
-    feature_kinds: FeatureKinds = "float"
-    compressor: TableCompressor = "fast"
-    overwrite: bool = False
-    workers: int | None = None
+    selectors: str | Sequence[str] | None = field(default=None, metadata=BYTES)
+    layer: str | None = field(default=None, metadata=BYTES)
+    where: str | None = field(default=None, metadata=BYTES)
+    x: str | None = field(default=None, metadata=BYTES)
+    y: str | None = field(default=None, metadata=BYTES)
+    crs: str | None = field(default=None, metadata=BYTES)
+    geometry: GeometryMode | None = field(default=None, metadata=BYTES)
+    feature_kinds: FeatureKinds = field(default="float", metadata=BYTES)
+    compressor: TableCompressor = field(default="fast", metadata=BYTES)
+    overwrite: bool = field(default=False, metadata=RIGHT)
+    workers: int | None = field(default=None, metadata=RUN)
 
     @staticmethod
     def checked(**given: Unpack[TableKeywords]) -> TableOptions:

@@ -71,7 +71,7 @@ def parse_pair_yx(name: str, value: Any, *, least: int) -> tuple[int, int]:
     for part in parts:
         try:
             number = float(part) if not isinstance(part, bool) else math.nan
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not (math.isfinite(number) and number == int(number) and least <= number <= _LARGEST_SIDE):
             raise UsageError(
@@ -105,7 +105,7 @@ def parse_size(name: str, value: Any) -> int:
             except ValueError:
                 number = math.nan
             number *= units[found[2].lower()]
-    if not (math.isfinite(number) and number == int(number) and 1 <= number < 2**63):
+    if not (1 <= number < 2**63 and number == int(number)):
         raise UsageError(
             f"{name}: found {value!r}; allowed is a whole number of bytes, at least 1, as 104857600, 100MiB or 1e9"
         )

@@ -248,13 +248,17 @@ def _lay_valid(
 
 
 class _Best:
-    """The pixel, all bands together, of the block that is surest of it."""
+    """The pixel of the block that is surest of it, all bands together.
+
+    All bands share one plane of sureness until a value of one of them takes no part: each band then takes the surest
+    block that has a value for it.
+    """
 
     def __init__(self, strip: _Strip, bands: int, dtype: np.dtype[Any]) -> None:
         self._strip = strip
         self._value = np.zeros((bands, *strip.shape), dtype)
-        self._best = np.full(strip.shape, -np.inf, np.float32)
-        self._known = np.zeros(strip.shape, np.bool_)
+        self._best = np.full((1, *strip.shape), -np.inf, np.float32)
+        self._known = np.zeros((1, *strip.shape), np.bool_)
         self.planes: list[tuple[NDArray[Any], Any]] = [
             (self._value, 0),
             (self._best, -np.inf),
@@ -270,18 +274,30 @@ class _Best:
     ) -> None:
         """Blocks ``(block, row, col)`` of each band, at a place of the strip; ``cut`` rows of each are above it."""
         del cut
-        sureness = np.maximum.reduce(blocks)
-        best = self._strip.blocks(self._best, *place)
-        seen = self._strip.blocks(self._known, *place)
-        is_better = ~seen
-        is_better |= sureness > best
-        known = [each for each in valid if each is not None]
-        if known:
-            is_better &= np.logical_and.reduce(known)
-        np.copyto(best, sureness, where=is_better, casting="same_kind")
-        seen |= is_better
-        for band, block in enumerate(blocks):
-            np.copyto(self._strip.blocks(self._value[band], *place), block, where=is_better, casting="same_kind")
+        are_whole = all(each is None for each in valid)
+        if len(self._best) < len(blocks) and not are_whole:
+            self._best = np.repeat(self._best, len(blocks), axis=0)
+            self._known = np.repeat(self._known, len(blocks), axis=0)
+            self.planes[1:] = [(self._best, -np.inf), (self._known, False)]
+        sure = [
+            block if known is None else np.where(known, block, -np.inf)
+            for block, known in zip(blocks, valid, strict=True)
+        ]
+        sureness = np.maximum.reduce(sure)
+        bands = range(len(blocks))
+        for plane, own in enumerate([bands] if len(self._best) == 1 else [[band] for band in bands]):
+            best = self._strip.blocks(self._best[plane], *place)
+            seen = self._strip.blocks(self._known[plane], *place)
+            is_better = ~seen
+            is_better |= sureness > best
+            known = valid[own[0]]
+            if known is not None:
+                is_better &= known
+            np.copyto(best, sureness, where=is_better, casting="same_kind")
+            seen |= is_better
+            for band in own:
+                value = self._strip.blocks(self._value[band], *place)
+                np.copyto(value, blocks[band], where=is_better, casting="same_kind")
 
     def result(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The first patch row."""
@@ -296,5 +312,5 @@ def blend_bytes(overlap: Overlap, area: BlendArea, *, bands: int, itemsize: int)
     held = _Strip(area).shape[0] * area.patch_yx[1]
     taken = area.patch_yx[0] * area.patch_yx[1] * bands
     if overlap == "max-probability":
-        return held * (bands * itemsize + 5)
+        return held * bands * (itemsize + 5)
     return held * bands * (itemsize + 4) + taken

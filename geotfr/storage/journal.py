@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import DamagedError, LimitError
-from geotfr.mixer.strict_json import parse_json
+from geotfr.mixer.strict_json import parse_json, understanding
 from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
@@ -101,4 +101,20 @@ def journal_lines(text: bytes, *, name: str) -> list[dict[str, Any]]:
             found.append(parse_json(line, name=name, what="journal"))
         except (DamagedError, LimitError):
             break
+    for each in found[1:]:
+        _check_line(each, name)
     return found
+
+
+def _check_line(line: Mapping[str, Any], name: str) -> None:
+    """Refuse a line that no run has written: of a file that is whole, of names, or of the end."""
+    with understanding(name, "journal; remove it to begin anew"):
+        if "facts" in line:
+            is_right = isinstance(line["facts"], dict) and type(line["bytes"]) is int and int(line["crc32c"], 16) >= 0
+        elif "publish" in line:
+            lists = [line["publish"], line["incomplete_without"]]
+            is_right = all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists)
+        else:
+            is_right = isinstance(line["whole"], dict)
+        if not is_right:
+            raise TypeError(f"a line of {', '.join(line)}")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from geotfr.mixer.foreign_grid import check_layout, foreign_geobox
+
 if TYPE_CHECKING:
     from geotfr.grid import GeoBox
     from geotfr.patches.rows import PatchRows
@@ -73,21 +75,17 @@ class PatchSet:
     @staticmethod
     def from_dict(found: Mapping[str, Any]) -> PatchSet:
         """What :meth:`to_dict` gave."""
-        from geotfr.grid import GeoBox
-
-        grid = found["grid"]
-        a, b, c, d, e, f = (float(value) for value in grid["transform"])
         height, width = (int(side) for side in found["patch"])
         margin_y, margin_x = (int(side) for side in found["margin"])
+        rows, columns = int(found["rows"]), int(found["columns"])
+        check_layout(patch_yx=(height, width), margin_yx=(margin_y, margin_x), rows=rows, columns=columns)
         return PatchSet(
             source=str(found["source"]),
-            geobox=GeoBox(
-                shape_yx=(int(grid["height"]), int(grid["width"])), affine=(a, b, c, d, e, f), crs=str(grid["crs"])
-            ),
+            geobox=foreign_geobox(found["grid"]),
             patch_yx=(height, width),
             margin_yx=(margin_y, margin_x),
-            rows=int(found["rows"]),
-            columns=int(found["columns"]),
+            rows=rows,
+            columns=columns,
             shards=tuple((str(name), int(size), str(crc)) for name, size, crc in found["shards"]),
             fills={str(name): float(value) for name, value in found["fills"].items()},
             first_in_shard=None if found.get("first_in_shard") is None else int(found["first_in_shard"]),

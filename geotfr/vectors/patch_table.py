@@ -16,6 +16,7 @@ import numpy as np
 from geotfr._version import __version__
 from geotfr.errors import DamagedError, InputError, MissingInputError, OutputError, UsageError
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
+from geotfr.mixer.strict_json import understanding
 from geotfr.stores.path import input_path, is_local
 from geotfr.vectors import arrow_arrays
 from geotfr.vectors.extra import load_arrow
@@ -67,11 +68,9 @@ class PatchTable:
         self.path = path
         self._at = path
         self._file = file
-        try:
+        with understanding(path, "patch table; make it again"):
             self.sets = tuple(PatchSet.from_dict(each) for each in described["sets"])
             self.extra: dict[str, Any] = dict(described.get("extra", {}))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedError(f"{path}: the metadata of the patch table aren't whole; make it again") from error
         self.names: tuple[str, ...] = tuple(file.schema_arrow.names)
 
     def __len__(self) -> int:

@@ -209,3 +209,33 @@ def test_whole_numbers_are_averaged_if_the_type_says_that_they_are_numbers(tmp_p
     blocks[1] = 10
     wanted = [[0, 5, 5, 10]] * 2
     assert blended(case, blocks, "average", dtype="float32").tolist() == [wanted]
+
+
+@pytest.mark.parametrize("overlap", ["crop", "max-probability", *MEANS])
+def test_case_76_a_band_without_value_takes_none_from_the_others(overlap: str, tmp_path: Path) -> None:
+    bands = np.array([[[np.nan, 0.5]], [[0.9, np.nan]]], "float32")
+    mixer, shards = write_set(tmp_path, bands, patch=(2, 1), names=("a", "b"))
+    result = geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", overlap=overlap)
+    np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0], bands)
+    told = [warning for warning in result.warnings if "2 predicted values are NaN" in warning]
+    assert len(told) == (overlap != "crop")
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_case_76_nan_values_are_counted_once_in_passes_and_areas(
+    executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(2)
+    blocks = random.random((12, 2, 6, 6)).astype("float32")
+    blocks[random.random(blocks.shape) < 0.2] = np.nan
+    features = {f"b{band}": blocks[:, band] for band in range(2)}
+    mixer, shards = write_blocks(tmp_path, features, patch=(4, 4), per_row=4, shards=3)
+    monkeypatch.setattr("geotfr.pipeline.ingest.overlap.BLEND_BUDGET_BYTES", 1)
+    monkeypatch.setattr("geotfr.pipeline.ingest.parts.distribute._AREA_BYTES", 100)
+    result = geotfr.ingest_predictions(
+        mixer, shards, tmp_path / "o.tif", kernel_size=2, overlap="max-probability", executor=executor, workers=2
+    )
+    counted = int(np.isnan(blocks).sum())
+    assert any(f"{counted} predicted values are NaN" in warning for warning in result.warnings)
+    wanted = blend(blocks, "max-probability", patch_xy=(4, 4), margin_xy=(1, 1), patches_per_row=4)
+    np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0], wanted.astype("float32"))

@@ -97,9 +97,11 @@ def blend(
     places = candidates(blocks, patch_xy=patch_xy, margin_xy=margin_xy, patches_per_row=patches_per_row)
     for (row, col), sources in places.items():
         if overlap == "max-probability":
-            whole = [blocks[n, :, y, x] for n, y, x in sources if not np.isnan(blocks[n, :, y, x]).any()]
-            if whole:
-                out[:, row, col] = max(whole, key=lambda pixel: pixel.max())
+            pixels = [blocks[n, :, y, x] for n, y, x in sources if not np.isnan(blocks[n, :, y, x]).all()]
+            for band in range(bands):
+                known = [pixel for pixel in pixels if not np.isnan(pixel[band])]
+                if known:
+                    out[band, row, col] = max(known, key=np.nanmax)[band]
             continue
         own = row // height * patches_per_row + col // width
         for band in range(bands):

@@ -6,8 +6,6 @@ and every file outside the output folder is compared before and after.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import select
@@ -27,10 +25,10 @@ from oracle import wire
 from oracle.rasters import write_raster
 from oracle.run import contents, run
 from oracle.sets import write_set
+from oracle.watch import Watch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the canary is watched by inotify")
 
-_OPENED_OR_READ = 0x20 | 0x01
 _CALM = {0, 2, 3, 10, 12, 13, 14}
 
 
@@ -455,26 +453,6 @@ def _feature(target: Target) -> list[Any]:
         target.folder, np.ones((1, 32, 32), np.float32), patch=(8, 8), names=("../../made\n<xml>&",)
     )
     return ["ingest-predictions", "-o", "out/x.tif", mixer, *shards]
-
-
-class Watch:
-    """Counts what the kernel tells of a file: opened, read."""
-
-    def __init__(self, *paths: Path) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK)
-        for path in paths:
-            assert self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), _OPENED_OR_READ) >= 0
-
-    def events(self) -> bytes:
-        """What happened since the last call; empty: nothing."""
-        with contextlib.suppress(BlockingIOError):
-            return os.read(self._descriptor, 4096)
-        return b""
-
-    def close(self) -> None:
-        """Stop watching."""
-        os.close(self._descriptor)
 
 
 @pytest.fixture

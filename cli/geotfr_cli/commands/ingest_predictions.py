@@ -84,8 +84,11 @@ if TYPE_CHECKING:
 @click.option(
     "--mask-from",
     metavar="RASTER|manifest",
-    help="Mask where this raster, or the export's sources beside the manifest, is masked.",
+    multiple=True,
+    help="Mask where this raster, or a source that the manifest lists, is masked; a raster of 0 and 1: where it is 0."
+    " Repeatable.",
 )
+@click.option("--sources", metavar="FOLDER", help="Where the manifest's sources are.  [default: beside it]")
 @click.option(
     "--classes",
     metavar="FILE",

@@ -18,6 +18,9 @@ from geotfr_cli.options import common_options, overwrite_option, show, warn
     help="A raster that was exported: tells masks and true values, and each digest is compared. Repeatable.",
 )
 @click.option(
+    "--region", metavar="REGION", help="The region that --source was cut by, where the export was given it as a file."
+)
+@click.option(
     "--masked-value", type=float, metavar="NUMBER", help="Values equal to this are masked: the export's defaultValue."
 )
 @click.option("--class-bands", metavar="NAMES", default="", help="Bands whose values are classes.")
@@ -32,6 +35,7 @@ def command(
     paths: tuple[str, ...],
     output: str | None,
     sources: tuple[str, ...],
+    region: str | None,
     masked_value: float | None,
     class_bands: str,
     join: str | None,
@@ -52,6 +56,7 @@ def command(
         paths,
         output,
         rasters=list(sources) or None,
+        region=region,
         masked_value=masked_value,
         class_bands=class_bands,
         join=join,

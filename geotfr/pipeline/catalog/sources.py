@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,24 +13,19 @@ from geotfr.pipeline.export.prepare import Prepared, open_rasters
 from geotfr.pipeline.export.resume import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
     from geotfr.patches.rows import PatchRows
     from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.pipeline.catalog.reading import SetReader
 
-__all__ = ["options_again", "rows_from_sources"]
-
-# Elements of an array band that are bands of the source itself.
-_OWN_BANDS = re.compile(r"[^=]*=[\d,\s-]+")
+__all__ = ["rows_from_sources"]
 
 
 def rows_from_sources(
-    reader: SetReader, read: PatchRows, rasters: Any, request: TableRequest
+    reader: SetReader, read: PatchRows, rasters: Any, request: TableRequest, *, region: str | None = None
 ) -> tuple[PatchRows, dict[str, float]]:
     """The rows of the patches cut from ``rasters`` anew, and what masked values of each feature hold.
+
+    Nothing but what the caller names is opened: ``rasters``, and a ``region`` in a file.
 
     Raises
     ------
@@ -43,7 +36,7 @@ def rows_from_sources(
     """
     if reader.manifest is None:
         raise UsageError(f"{reader.shards[0]}: no manifest tells how rasters were cut; leave --source out")
-    options = options_again(reader.manifest.options, read.numbers)
+    options = ExportOptions.from_manifest(reader.manifest.options, region=region, keep=read.numbers.tolist())
     with open_rasters(rasters, options, 1) as source:
         prepared = Prepared(source, options, workers=1, memory_limit=None, table=request)
         if prepared.rows is None or prepared.plan.layout.count != reader.rows * reader.columns:
@@ -68,27 +61,3 @@ def rows_from_sources(
             f" {int(rows.numbers[differs.argmax()])}; name the rasters that were exported, or export again"
         )
     return rows, fills
-
-
-def options_again(used: Mapping[str, Any], numbers: NDArray[np.int64]) -> ExportOptions:
-    """The options of a set of patches ``numbers``, from its manifest.
-
-    Raises
-    ------
-    UsageError
-        They name files, which a manifest tells without their folders.
-    """
-    named = [*used.get("masks", ()), *(text for text in used.get("array_bands", ()) if not _OWN_BANDS.fullmatch(text))]
-    labels = used.get("labels")
-    if labels:
-        named.append(labels["source"] or "labels in memory")
-    if named:
-        raise UsageError(f"the set was made with more files ({', '.join(named)}); export it again with --patch-table")
-    known = inspect.signature(ExportOptions.checked).parameters
-    given = {name: value for name, value in used.items() if name in known and value is not None}
-    if used.get("choice"):
-        # How they were chosen doesn't matter: the set tells which they are.
-        given["keep"] = numbers.tolist()
-    if not given.get("compressed", True):
-        given.pop("compressor", None)
-    return ExportOptions.checked(**given)

@@ -12,6 +12,7 @@ import numpy as np
 
 from geotfr.errors import DamagedError, UsageError
 from geotfr.flags import checks_flags
+from geotfr.grid.region import region_file
 from geotfr.mixer import is_manifest, is_mixer, natural_key
 from geotfr.patches.cut import clamped_fill
 from geotfr.patches.rows import ClassCounts, PatchRows
@@ -89,6 +90,7 @@ def make_patch_table(
     output: PathLike | None = None,
     *,
     rasters: Any = None,
+    region: str | None = None,
     masked_value: float | None = None,
     class_bands: str | Sequence[str] = (),
     join: PathLike | None = None,
@@ -111,6 +113,9 @@ def make_patch_table(
     rasters
         The rasters that were exported. The patches are cut from them again, each digest is compared, and the table is
         the one that ``geotfr export --patch-table`` writes.
+    region
+        The region that the rasters were cut by, as the export was given it; needed where it is in a file, of which the
+        manifest tells the name alone.
     masked_value
         Values equal to this are masked: the ``defaultValue`` of the export, where no valid pixel has it.
     class_bands
@@ -141,13 +146,17 @@ def make_patch_table(
     request = TableRequest.checked(patch_table=True, class_bands=class_bands) or TableRequest(class_bands=())
     if rasters is not None and masked_value is not None:
         raise UsageError("masked_value: the rasters tell what is masked; leave one of them out")
+    if region is not None and rasters is None:
+        raise UsageError("region: cuts the rasters again; give them too (--source), or leave it out")
     reader = SetReader(source, kernel_size=kernel_size)
     target = output_path(output) if output is not None else _beside(source, reader)
     check_output(target, overwrite=overwrite)
     given = [rasters] if isinstance(rasters, str | os.PathLike) else rasters or ()
-    check_not_input(target, (*reader.shards, *given, join))
+    check_not_input(target, (*reader.shards, *given, join, None if region is None else region_file(region)))
     user = None if join is None else UserColumns.read(Path(join))
-    part, warnings = _part(reader, request, rasters=rasters, masked_value=masked_value, first_patch=first_patch)
+    part, warnings = _part(
+        reader, request, rasters=rasters, region=region, masked_value=masked_value, first_patch=first_patch
+    )
     added = {} if user is None else user.for_rows([part])
     with atomic_output(target, overwrite=overwrite) as file:
         columns = write_patch_table(file, [part], added)
@@ -161,7 +170,13 @@ def make_patch_table(
 
 
 def _part(
-    reader: SetReader, request: TableRequest, *, rasters: Any, masked_value: float | None, first_patch: int | None
+    reader: SetReader,
+    request: TableRequest,
+    *,
+    rasters: Any,
+    region: str | None,
+    masked_value: float | None,
+    first_patch: int | None,
 ) -> tuple[TablePart, tuple[str, ...]]:
     """The rows of the set, and what to tell of them."""
     warnings = []
@@ -175,7 +190,7 @@ def _part(
         rows = gatherer.rows(_numbers(reader, gatherer.records, first_patch))
     patches = _patch_set(reader)
     if rasters is not None:
-        rows, fills = rows_from_sources(reader, rows, rasters, request)
+        rows, fills = rows_from_sources(reader, rows, rasters, request, region=region)
         patches = replace(patches, fills=fills)
     elif reader.is_by_pixel:
         warnings.append("a record is a pixel here: the table has no statistics; give the rasters to get them")

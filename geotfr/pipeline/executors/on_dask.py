@@ -62,7 +62,7 @@ class DaskEngine:
 
 @contextlib.contextmanager
 def dask_engine(address: Any, workers: int) -> Iterator[DaskEngine]:
-    """The scheduler at ``address``, or of a cluster; without one, a cluster of ``workers`` processes, closed at the end.
+    """The scheduler at ``address``, or of a cluster; without it, a cluster of ``workers`` processes for the block.
 
     Raises
     ------

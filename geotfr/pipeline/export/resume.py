@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from geotfr.mixer.strict_json import understanding
 from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.shards import WrittenShard
 
@@ -99,20 +100,12 @@ class ExportJournal:
         self._notes_chunks = notes_chunks
         self._unreadable = unreadable
         self._marks: deque[_Mark] = deque()
-        self.shards = [
-            WrittenShard(file, records=facts["records"], is_oversized=facts["is_oversized"]) for file, facts in left
-        ]
+        self.shards: list[WrittenShard] = []
         self.first_patch = first_patch
         self.tally = Tally()
         if left:
-            last = left[-1][1]["strip"]
-            self.first_patch = last["patch"]
-            self.tally.counts = EncodeCounts(**last["counts"])
-            self.tally.masked_pixels, self.tally.records = last["masked_pixels"], last["records"]
-            for _, facts in left:
-                self.tally.dropped += facts["dropped"]
-                if unreadable is not None:
-                    unreadable.add((row, col) for row, col in facts["unreadable"])
+            with understanding(left[0][0].path, "journal of an export"):
+                self._take_up(left)
         self._done = sum(shard.records for shard in self.shards)
         self._noted_drops = len(self.tally.dropped)
         if from_start:
@@ -120,6 +113,18 @@ class ExportJournal:
         self._noted_blocks = len(self._blocks())
         self.surplus = self._done - self.tally.records
         """Records from ``first_patch`` on that whole shards hold already."""
+
+    def _take_up(self, left: Sequence[tuple[AtomicFile, dict[str, Any]]]) -> None:
+        """Go on behind the last strip that the stopped run noted."""
+        for file, facts in left:
+            self.shards.append(WrittenShard(file, records=int(facts["records"]), is_oversized=facts["is_oversized"]))
+            self.tally.dropped += map(int, facts["dropped"])
+            if self._unreadable is not None:
+                self._unreadable.add((int(row), int(col)) for row, col in facts["unreadable"])
+        last = left[-1][1]["strip"]
+        self.first_patch = int(last["patch"])
+        self.tally.counts = EncodeCounts(**{name: int(count) for name, count in last["counts"].items()})
+        self.tally.masked_pixels, self.tally.records = int(last["masked_pixels"]), int(last["records"])
 
     def strip(self, first_patch: int) -> None:
         """Note that a strip begins, and that all before it is encoded."""

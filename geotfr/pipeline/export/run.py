@@ -543,8 +543,7 @@ class ExportJob:
         from geotfr.rasters.versions import gdal_version
 
         geobox = self._source.geobox
-        region = self.options.region
-        is_file = region is not None and os.path.isfile(region)  # noqa: PTH113  (GeoJSON is too long for Path)
+        region = self.options.region_path
         return {
             "geotfr": __version__,
             "gdal": gdal_version(),
@@ -555,7 +554,7 @@ class ExportJob:
             "features": [[feature.name, feature.kind, feature.depth] for feature in self.plan.features],
             "sources": source_identities(
                 self._source.sources,
-                [*([region] if region is not None and is_file else []), *self.options.vector_paths],
+                [*([] if region is None else [region]), *self.options.vector_paths],
                 noted=noted.get("sources"),
                 by_digest=by_digest,
             ),

@@ -101,12 +101,15 @@ class FinishCounts:
         Were moved into the type's range.
     equal_nodata
         Are the nodata value.
+    nan_blended
+        Are NaN, and took no part where predictions were blended.
     """
 
     rounded: int = 0
     inexact: int = 0
     clamped: int = 0
     equal_nodata: int = 0
+    nan_blended: int = 0
 
     def add(self, other: FinishCounts) -> None:
         """Count what was met elsewhere too."""
@@ -114,6 +117,7 @@ class FinishCounts:
         self.inexact += other.inexact
         self.clamped += other.clamped
         self.equal_nodata += other.equal_nodata
+        self.nan_blended += other.nan_blended
 
 
 class Finish:
@@ -162,6 +166,7 @@ class Finish:
 
     def reduced(self, run: PatchRun) -> tuple[Sequence[NDArray[Any]], Sequence[NDArray[np.bool_] | None]]:
         """What ``run`` is reduced to, band by band ``(patch, row, col)``, and where it is valid (None: everywhere)."""
+        self.met.nan_blended += run.nan_values
         values = run.bands
         valid: list[NDArray[np.bool_] | None] = [None] * len(values) if run.valid is None else list(run.valid)
         if self._options.argmax:

@@ -91,7 +91,7 @@ class MapWriter:
         names = reduced_names([band.name for band in self._cores.bands], options)
         classes = read_classes(options.classes) if options.classes else ()
         self._class_values = frozenset(each.value for each in classes) if classes else None
-        self._mask = mask
+        self.mask = mask
         self._leaves_gaps = mask is not None or leaves_gaps
         self.report = ReadReport()
         self._space_warning = ""
@@ -196,8 +196,8 @@ class MapWriter:
 
     def close(self) -> None:
         """Close the mask."""
-        if self._mask is not None:
-            self._mask.close()
+        if self.mask is not None:
+            self.mask.close()
 
     def notes(self) -> list[str]:
         """Harmless surprises, one line each."""
@@ -205,7 +205,8 @@ class MapWriter:
 
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
-        found = [*filter(None, [self._space_warning]), *self.report.warnings]
+        understood = () if self.mask is None else self.mask.warnings
+        found = [*filter(None, [self._space_warning]), *self.report.warnings, *understood]
         met, pixel = self.met, self.output.pixel
         if met.rounded:
             found.append(f"{met.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
@@ -213,6 +214,8 @@ class MapWriter:
             found.append(f"{met.inexact:,} whole numbers can't be held exactly by {pixel.dtype.name} and were rounded")
         if met.clamped:
             found.append(f"{met.clamped:,} values are outside the range of {pixel.dtype.name} and were clamped")
+        if met.nan_blended:
+            found.append(f"{met.nan_blended:,} predicted values are NaN and took no part in the overlap")
         if met.equal_nodata:
             found.append(
                 f"{met.equal_nodata:,} predictions are {pixel.nodata}, the nodata value; give another --nodata"
@@ -232,7 +235,7 @@ class MapWriter:
             self._options,
             dtype=pixel.dtype,
             nodata=pixel.nodata,
-            mask=self._mask,
+            mask=self.mask,
             has_mask_plane=pixel.has_mask,
             leaves_gaps=self._leaves_gaps,
             classes=self._class_values,

@@ -8,6 +8,7 @@ a feature holds one band or all, and in how many passes the raster is written.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -75,6 +76,8 @@ class PatchRun:
         The same shapes, False where there is no prediction; None where every value is one (floats may be NaN).
     where
         Tells which record a patch of the run comes from.
+    nan_values
+        How many values of the patches' records are NaN and took no part in a blend, margins counted.
     """
 
     row: int
@@ -82,6 +85,7 @@ class PatchRun:
     bands: Sequence[NDArray[Any]]
     valid: Sequence[NDArray[np.bool_]] | None
     where: Callable[[int], str]
+    nan_values: int = 0
 
     def __len__(self) -> int:
         return len(self.bands[0])
@@ -184,17 +188,20 @@ class Cores:
             for bands in self._groups
         ]
         done = rows.start
+        # A pass lays the blocks of its neighbours' patches too: those are counted there.
+        met: Counter[int] = Counter()
         for chunk in self._chunks(batches, laid):
             while chunk.row > done + self._lag:
-                yield self._taken(blenders, done, kept)
+                yield self._taken(blenders, done, kept, met.pop(done, 0))
                 done += 1
+            met[chunk.row] += chunk.nan_values(kept)
             for blender, bands in zip(blenders, self._groups, strict=True):
                 blocks = [band.reading.blocks(chunk.values[band.feature], band.channel) for band in bands]
                 blender.lay(chunk.row - rows.start, chunk.column, blocks, chunk.is_there)
         for row in range(done, rows.stop):
-            yield self._taken(blenders, row, kept)
+            yield self._taken(blenders, row, kept, met.pop(row, 0))
 
-    def _taken(self, blenders: Sequence[Blender], row: int, kept: range) -> PatchRun:
+    def _taken(self, blenders: Sequence[Blender], row: int, kept: range, nan_values: int) -> PatchRun:
         values: dict[int, NDArray[Any]] = {}
         valid: dict[int, NDArray[np.bool_]] = {}
         for blender, bands in zip(blenders, self._groups, strict=True):
@@ -208,6 +215,7 @@ class Cores:
             [values[place] for place in order],
             [valid[place] for place in order],
             lambda patch: f"blended predictions of patch row {row}, patch column {kept.start + patch}",
+            nan_values,
         )
 
     def _area(self, bands: Sequence[PredictionBand], laid: range, kept: range) -> BlendArea:
@@ -259,6 +267,13 @@ class _Chunk:
     def empty(row: int, column: int, count: int, like: dict[str, NDArray[Any]]) -> _Chunk:
         values = {name: np.zeros((count, each.shape[1]), each.dtype) for name, each in like.items()}
         return _Chunk(row, column, values, np.zeros(count, bool))
+
+    def nan_values(self, columns: range) -> int:
+        """How many values of the records of these patch columns are NaN."""
+        part = slice(max(columns.start - self.column, 0), max(columns.stop - self.column, 0))
+        own = [each[part] for each in self.values.values() if each.dtype.kind == "f" and each[part].size]
+        # The least of values with a NaN among them is NaN: rarely is a second look needed.
+        return sum(int(np.count_nonzero(np.isnan(each))) for each in own if np.isnan(each.min()))
 
 
 def _runs(

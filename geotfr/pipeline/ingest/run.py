@@ -17,7 +17,7 @@ from geotfr.pipeline.ingest.map_writer import MapWriter, write_preview
 from geotfr.pipeline.ingest.output_grid import output_grid, set_on_raster
 from geotfr.pipeline.ingest.predictions import Predictions
 from geotfr.pipeline.ingest.result import IngestResult
-from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, open_source_mask
+from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, manifest_sources, open_source_mask
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
 from geotfr.storage.outputs import local_output
@@ -290,10 +290,11 @@ def ingest_set(
 def files_read(found: PredictionSet, options: IngestOptions) -> Iterator[str | Path]:
     """The files that an ingest of a set reads."""
     yield from (found.mixer_path, *found.shards)
-    if options.mask_from == FROM_MANIFEST and found.manifest is not None:
-        yield from (found.mixer_path.parent / source.name for source in found.manifest.sources)
-    elif options.mask_from is not None:
-        yield options.mask_from
+    for name in options.mask_from:
+        if name != FROM_MANIFEST:
+            yield name
+        elif found.manifest is not None:
+            yield from manifest_sources(found, options)
     if options.classes is not None:
         yield options.classes
 
@@ -314,7 +315,7 @@ def _prepared(found: PredictionSet, options: IngestOptions, threads: int) -> tup
         predictions,
         grid,
         options,
-        mask=open_source_mask(options.mask_from, grid, found) if options.mask_from else None,
+        mask=open_source_mask(options, grid, found) if options.mask_from else None,
         leaves_gaps=bool(found.dropped),
         threads=threads,
     )

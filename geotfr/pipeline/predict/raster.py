@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from geotfr.errors import UsageError
@@ -62,11 +63,11 @@ class RasterDestination:
     def check(self, inputs: RasterInputs | RecordInputs, grid: OutputGrid) -> None:
         """Refuse to write over what is read; open the mask that is put back."""
         for path in filter(None, (self._target, self._preview)):
-            check_not_input(path, (*inputs.files, self._options.mask_from, self._options.classes))
+            check_not_input(path, (*inputs.files, *self._options.mask_from, self._options.classes))
         if self._preview is not None and self._preview.resolve() == self._target.resolve():
             raise UsageError(f"{self._preview}: the preview is the output itself; give another path")
-        if self._options.mask_from is not None:
-            self._mask = self._opened(self._options.mask_from, inputs, grid)
+        if self._options.mask_from:
+            self._mask = self._opened(inputs, grid)
 
     def write(
         self,
@@ -104,17 +105,20 @@ class RasterDestination:
             warnings=tuple(run.warnings()),
         )
 
-    def _opened(self, mask_from: str, inputs: RasterInputs | RecordInputs, grid: OutputGrid) -> SourceMask:
+    def _opened(self, inputs: RasterInputs | RecordInputs, grid: OutputGrid) -> SourceMask:
+        names = self._options.mask_from
         if not isinstance(inputs, RasterInputs):
-            return open_source_mask(FROM_MANIFEST if mask_from == _FROM_SOURCE else mask_from, grid, inputs.found)
-        if mask_from == FROM_MANIFEST:
+            meant = tuple(FROM_MANIFEST if name == _FROM_SOURCE else name for name in names)
+            return open_source_mask(replace(self._options, mask_from=meant), grid, inputs.found)
+        if FROM_MANIFEST in names or self._options.sources is not None:
             raise UsageError("mask_from: manifest is for records; source masks where this raster is masked")
-        if mask_from != _FROM_SOURCE:
-            return open_source_mask(mask_from, grid)
+        others = tuple(name for name in names if name != _FROM_SOURCE)
+        if len(others) == len(names):
+            return open_source_mask(self._options, grid)
         width, height = inputs.mixer.patch_xy
         if grid.patch_yx != (height, width):
             raise UsageError(
                 f"mask_from: the source has the patches' pixels, {width} x {height} a patch, and predictions have"
                 f" {grid.patch_yx[1]} x {grid.patch_yx[0]}; name a raster, which is warped"
             )
-        return SourceMask(inputs.validity(), grid)
+        return open_source_mask(replace(self._options, mask_from=others), grid, own=inputs.validity())

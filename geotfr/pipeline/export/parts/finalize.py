@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import MissingInputError, OutputError, OutputExistsError, UsageError
 from geotfr.flags import checks_flags
 from geotfr.mixer import SetNames, manifest_of
+from geotfr.mixer.strict_json import understanding
 from geotfr.patches import PatchLayout
 from geotfr.patches.rows import PatchRows
 from geotfr.pipeline.catalog.exported import table_fills, write_table_of
@@ -202,8 +203,9 @@ def finalize_export(
         there = staged.find()
         total = _total(place, there, parts)
         found = staged.read([(number, total) for number in range(total)])
-        _check_parts(place, found, ignore_source_times=ignore_source_times)
-        packed = pack_parts(outputs, found, prefix=os.fspath(prefix), verify=verify, progress=progress)
+        with understanding(_prefix(place), "journal of a part; make the part again"):
+            _check_parts(place, found, ignore_source_times=ignore_source_times)
+            packed = pack_parts(outputs, found, prefix=os.fspath(prefix), verify=verify, progress=progress)
         staged.remove("part", journals=False)
     # The set's journal is gone: from here on nothing could be continued.
     staged.remove_journals(there)

@@ -117,7 +117,9 @@ class DistributedIngest:
         with run.output.written(target, overwrite=overwrite) as (base, temporary), raster_env(), engine_of as engine:
             known = self._count(engine, found, options, predictions, run)
             count = area_count(run, len(found.shards))
-            given = AreaGiven(found=found, options=options, known=known, pixel=run.output.pixel, areas=count)
+            given = AreaGiven(
+                found=found, options=options, known=known, pixel=run.output.pixel, mask=run.mask, areas=count
+            )
             areas = areas_of(run.mosaic, count)
             patches = [area.patches for area in areas]
             with (

@@ -17,7 +17,6 @@ from geotfr.pipeline.ingest.map_writer import MapWriter
 from geotfr.pipeline.ingest.output_grid import output_grid
 from geotfr.pipeline.ingest.predictions import KnownRecords, Predictions, ShardCount
 from geotfr.pipeline.ingest.raster_output import Moments, window_moments
-from geotfr.pipeline.ingest.source_mask import open_source_mask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from geotfr.options import IngestOptions
     from geotfr.pipeline.ingest.mosaic import MosaicArea, MosaicPlan
     from geotfr.pipeline.ingest.pixel_type import PixelType
+    from geotfr.pipeline.ingest.source_mask import SourceMask
 
 __all__ = ["AreaFacts", "AreaGiven", "CompareArea", "CountShard", "MakeArea", "WindowFacts", "areas_of"]
 
@@ -92,6 +92,7 @@ class AreaGiven(TypedDict):
     options: IngestOptions
     known: KnownRecords
     pixel: PixelType
+    mask: SourceMask | None
     areas: int
 
 
@@ -107,6 +108,8 @@ class _AreaTask:
         What all of its shards hold.
     pixel
         The raster's type.
+    mask
+        Where the source is masked, or None.
     areas
         About how many areas there are.
     """
@@ -115,17 +118,17 @@ class _AreaTask:
     options: IngestOptions
     known: KnownRecords
     pixel: PixelType
+    mask: SourceMask | None
     areas: int
 
     def opened(self) -> MapWriter:
         """What writes the raster, or some of it."""
         grid = output_grid(self.found, self.options)
-        mask = open_source_mask(self.options.mask_from, grid, self.found) if self.options.mask_from else None
         return MapWriter(
             Predictions(self.found, self.options, grid, known=self.known),
             grid,
             self.options,
-            mask=mask,
+            mask=None if self.mask is None else self.mask.reopened(),
             leaves_gaps=bool(self.found.dropped),
             threads=1,
             pixel=self.pixel,
