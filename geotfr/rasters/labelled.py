@@ -148,13 +148,13 @@ class LabelledSource:
         valid: NDArray[np.bool_],
         band_valid: Sequence[NDArray[np.bool_]] | None = None,
     ) -> None:
-        """See :meth:`RasterSource.read`; labels are valid everywhere."""
+        """See :meth:`RasterSource.read`; a label is masked where no band of the rasters has a value."""
         count = len(self._rasters.bands)
         self._rasters.read(window, out[:count], valid, None if band_valid is None else band_valid[:count])
         for number, label in enumerate(self._labels, start=count):
             label.read(window, out[number])
             if band_valid is not None:
-                band_valid[number].fill(True)
+                np.logical_or.reduce(band_valid[:count], out=band_valid[number])
 
     def close(self) -> None:
         """Close all handles; a later read opens them again."""

@@ -290,3 +290,30 @@ def test_a_file_of_several_layers_is_refused_with_what_names_one(option: str, wo
     options: dict[str, Any] = {option: tmp_path / "two.gpkg"}
     with pytest.raises(UsageError, match=words):
         geotfr.export_image(source, tmp_path / "out", patch_dimensions=PATCH, **options)
+
+
+@pytest.mark.parametrize("mask_mode", ["band", "pixel"])
+@pytest.mark.parametrize("ignore", [255, None])
+@pytest.mark.parametrize("kind", ["vector", "raster"])
+def test_case_77_a_pixel_that_no_band_holds_is_masked_in_the_labels(
+    tmp_path: Path, mask_mode: str, ignore: int | None, kind: str
+) -> None:
+    pixels = np.ones((2, 4, 4), np.float32)
+    pixels[:, 1, 2] = pixels[0, 3, 0] = np.nan
+    source = write_raster(tmp_path / "scene.tif", pixels)
+    labels: Any = geopandas.GeoDataFrame({"c": [7]}, geometry=[moved(shapely.box(-1, -1, 9, 9), NORTH_UP)], crs=CRS)
+    more: dict[str, Any] = {"labels": labels, "label_field": "c"}
+    if kind == "raster":
+        more = {"labels": write_raster(tmp_path / "classes.tif", np.full((1, 4, 4), 7, np.uint8))}
+    if ignore is not None:
+        more["label_ignore"] = ignore
+    name = "c" if kind == "vector" else "label"
+    geotfr.export_image(
+        source, tmp_path / "out", patch_dimensions=4, mask_mode=mask_mode, label_name=name, default_value=3, **more
+    )
+    expected = np.full((4, 4), 7.0)
+    expected[1, 2] = 3 if ignore is None else ignore
+    if mask_mode == "pixel":
+        expected[3, 0] = expected[1, 2]
+    patch = written(tmp_path)[0]
+    np.testing.assert_array_equal(patch[name], expected)
