@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import UsageError
-from geotfr.pipeline.ingest.classes import ClassInfo, read_classes
+from geotfr.pipeline.ingest.classes import ClassInfo, class_colour, read_classes
 from geotfr.preview.figures import INK, bare, label, need_matplotlib, new_figure
 
 if TYPE_CHECKING:
@@ -26,21 +26,6 @@ __all__ = ["plot_classes"]
 _LONGER_SIDE = 7.5
 _MOST_ENTRIES = 30
 _ENTRY_HEIGHT = 0.2
-# Twelve that are told apart side by side, light and dark in turn; then again, mixed with white.
-_COLOURS = (
-    (31, 120, 180),
-    (178, 223, 138),
-    (227, 26, 28),
-    (253, 191, 111),
-    (51, 160, 44),
-    (106, 61, 154),
-    (255, 255, 153),
-    (177, 89, 40),
-    (166, 206, 227),
-    (255, 127, 0),
-    (251, 154, 153),
-    (202, 178, 214),
-)
 _UNKNOWN = (128, 128, 128)
 
 
@@ -149,11 +134,7 @@ def _colour(value: int, place: int, known: Mapping[int, ClassInfo], reduced: Red
         return red, green, blue
     if known and value not in known:
         return _UNKNOWN
-    # One class has one colour in every picture, so it goes by the value where values are small.
-    index = value if 0 <= value < 4 * len(_COLOURS) else place
-    red, green, blue = _COLOURS[index % len(_COLOURS)]
-    white = 0.5 * min(index // len(_COLOURS), 1)
-    return int(red + (255 - red) * white), int(green + (255 - green) * white), int(blue + (255 - blue) * white)
+    return class_colour(value, place)
 
 
 def _entry(value: int, share: float, colour: tuple[int, int, int], known: Mapping[int, ClassInfo]) -> Any:

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,9 +22,6 @@ import geotfr
 import geotfr.rasters.cog
 import geotfr.rasters.overviews
 from geotfr.rasters.cog import COG_OPTIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POLICIES = ["mean", "mode", "min", "max", "sample"]
 
@@ -260,3 +259,83 @@ def test_a_signal_during_the_last_copy_ends_at_once_and_leaves_nothing(tmp_path:
         # The copy itself would take a minute.
         assert process.wait(30) == 143
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+@pytest.mark.parametrize("form", ["cog", "gtiff"])
+@pytest.mark.parametrize("more", [{}, {"nodata": 9}, {"pyramiding_policy": "mode"}], ids=["plain", "nodata", "mode"])
+def test_case_78_overviews_of_whole_numbers_hold_no_other_value(
+    tmp_path: Path, dtype: str, form: str, more: dict[str, Any]
+) -> None:
+    values = np.random.default_rng(1).choice([1, 100], (1, 1024, 1024)).astype(dtype)
+    mixer, shards = write_set(tmp_path, values, patch=(256, 256))
+    if form == "gtiff":
+        more = {"pyramiding_policy": "*=mode", **more}
+    result = geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", format=form, **more)
+    with rasterio.open(tmp_path / "o.tif") as raster:
+        assert raster.overviews(1)
+        levels = len(raster.overviews(1))
+    for level in range(levels):
+        with rasterio.open(tmp_path / "o.tif", overview_level=level) as raster:
+            assert set(np.unique(raster.read(1))) <= {1, 100}
+    told = [note for note in result.notes if "most frequent" in note]
+    assert len(told) == ("pyramiding_policy" not in more)
+
+
+@pytest.mark.parametrize("more", [{"scale": 0.1, "dtype": "int16"}, {}, {"dtype": "float32"}])
+def test_overviews_of_measured_values_are_means(tmp_path: Path, more: dict[str, Any]) -> None:
+    values = np.zeros((1, 1024, 1024), np.float32)
+    values[:, ::2] = 10
+    mixer, shards = write_set(tmp_path, values, patch=(256, 256))
+    geotfr.ingest_predictions(
+        mixer, shards, tmp_path / "o.tif", format="cog", creation_options={"BLOCKSIZE": 256}, **more
+    )
+    with rasterio.open(tmp_path / "o.tif", overview_level=0) as raster:
+        assert set(np.unique(raster.read(1))) == {50 if "scale" in more else 5}
+
+
+def classes_listed(style: Path) -> list[tuple[str, str, str, str]]:
+    """(value, colour, alpha, label) of each entry of a QGIS style, by an XML parser."""
+    root = ElementTree.fromstring(style.read_bytes())
+    assert root.tag == "qgis"
+    renderer = root.find("pipe/rasterrenderer")
+    assert renderer is not None
+    assert (renderer.get("type"), renderer.get("band")) == ("paletted", "1")
+    entries = renderer.findall("colorPalette/paletteEntry")
+    return [tuple(entry.get(key, "") for key in ("value", "color", "alpha", "label")) for entry in entries]  # type: ignore[misc]
+
+
+def test_case_91_a_style_for_qgis_lists_the_classes_and_no_other(tmp_path: Path) -> None:
+    mixer, shards = write_set(tmp_path, np.array([[[0, 3]]], "uint8"), patch=(2, 1))
+    (tmp_path / "classes.csv").write_text('0,water & "sea",#1f78b4\n3,<forest>,#33a02c80\n7,,\n')
+    given: dict[str, Any] = {"classes": tmp_path / "classes.csv"}
+    result = geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", **given)
+    style = tmp_path / "o.qml"
+    assert result.style == style
+    assert result.to_dict()["style"] == str(style)
+    assert any(".qml" in note for note in result.notes)
+    listed = classes_listed(style)
+    assert listed[:2] == [("0", "#1f78b4", "255", 'water & "sea"'), ("3", "#33a02c", "128", "<forest>")]
+    assert [entry[0] for entry in listed] == ["0", "3", "7"]
+    assert listed[2][3] == "7"
+    # Replaced with the raster, removed where it has no classes any more.
+    (tmp_path / "classes.csv").write_text("0,a,#000000\n3,b,#ffffff\n")
+    geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", overwrite=True, **given)
+    assert [entry[3] for entry in classes_listed(style)] == ["a", "b"]
+    assert geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", overwrite=True).style is None
+    assert not style.exists()
+
+
+def test_a_style_of_the_users_own_is_not_lost(tmp_path: Path) -> None:
+    mixer, shards = write_set(tmp_path, np.array([[[0, 3]]], "uint8"), patch=(2, 1))
+    (tmp_path / "classes.csv").write_text("0,a,#000000\n3,b,#ffffff\n")
+    style = tmp_path / "o.qml"
+    style.write_text("<qgis/>")
+    with pytest.raises(geotfr.OutputExistsError, match=r"o\.qml.*overwrite"):
+        geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", classes=tmp_path / "classes.csv")
+    assert not (tmp_path / "o.tif").exists()
+    geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif")
+    geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", overwrite=True)
+    assert style.read_text() == "<qgis/>"
+    geotfr.ingest_predictions(mixer, shards, tmp_path / "o.tif", classes=tmp_path / "classes.csv", overwrite=True)
+    assert len(classes_listed(style)) == 2

@@ -114,11 +114,18 @@ def test_a_raster_and_what_lies_beside_it(memory: Any, scene: Path, tmp_path: Pa
     classes = ("--classes", tmp_path / "classes.csv")
     assert run(*given, *classes, "--output", "s3://bucket/m.tif").code == 0
     assert run(*given, *classes, "--output", tmp_path / "m.tif").code == 0
-    assert objects(memory) == {name: (tmp_path / name).read_bytes() for name in ("m.tif", "m.tif.aux.xml")}
+    names = ("m.qml", "m.tif", "m.tif.aux.xml")
+    assert objects(memory) == {name: (tmp_path / name).read_bytes() for name in names}
     assert_refused(run(*given, "--output", "s3://bucket/m.tif"), 14, "s3://bucket/m.tif", "exists already")
-    # Without classes the side file goes.
+    # Without classes the side files go.
     assert run(*given, "--output", "s3://bucket/m.tif", "--overwrite").code == 0
     assert objects(memory).keys() == {"m.tif"}
+    # A style of the user's own is neither removed nor replaced without a word.
+    obstore.put(memory, "m.qml", b"<qgis/>")
+    assert run(*given, "--output", "s3://bucket/m.tif", "--overwrite").code == 0
+    obstore.delete(memory, "m.tif")
+    assert_refused(run(*given, *classes, "--output", "s3://bucket/m.tif"), 14, "m.qml", "--overwrite")
+    assert objects(memory) == {"m.qml": b"<qgis/>"}
 
 
 def test_what_fails_is_told_by_its_address_and_leaves_nothing(memory: Any, tmp_path: Path) -> None:

@@ -9,11 +9,26 @@ from pathlib import Path
 
 from geotfr.errors import InputError, MissingInputError
 
-__all__ = ["ClassInfo", "read_classes"]
+__all__ = ["ClassInfo", "class_colour", "read_classes"]
 
 _COLOUR = re.compile(r"#?([0-9a-fA-F]{6})([0-9a-fA-F]{2})?")
 _HEADER = "value"
 _LARGEST = 65535
+# Twelve that are told apart side by side, light and dark in turn; then again, mixed with white.
+_COLOURS = (
+    (31, 120, 180),
+    (178, 223, 138),
+    (227, 26, 28),
+    (253, 191, 111),
+    (51, 160, 44),
+    (106, 61, 154),
+    (255, 255, 153),
+    (177, 89, 40),
+    (166, 206, 227),
+    (255, 127, 0),
+    (251, 154, 153),
+    (202, 178, 214),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +38,14 @@ class ClassInfo:
     value: int
     name: str
     rgba: tuple[int, int, int, int] | None
+
+
+def class_colour(value: int, place: int) -> tuple[int, int, int]:
+    """The colour of a class that has none of its own, the ``place``-th of those shown: the same in every picture."""
+    index = value if 0 <= value < 4 * len(_COLOURS) else place
+    red, green, blue = _COLOURS[index % len(_COLOURS)]
+    white = 0.5 * min(index // len(_COLOURS), 1)
+    return int(red + (255 - red) * white), int(green + (255 - green) * white), int(blue + (255 - blue) * white)
 
 
 def read_classes(path: str | Path) -> tuple[ClassInfo, ...]:

@@ -201,7 +201,8 @@ class MapWriter:
 
     def notes(self) -> list[str]:
         """Harmless surprises, one line each."""
-        return [*self.report.notes, *filter(None, [self.output.pixel.note])]
+        style = "a style beside the raster (.qml) lists its classes for QGIS" if self.output.classes else None
+        return [*self.report.notes, *filter(None, [self.output.pixel.note, self.output.overview_note, style])]
 
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""

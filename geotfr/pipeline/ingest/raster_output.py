@@ -8,16 +8,18 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from geotfr.errors import GeotfrError, OutputError, UsageError
+from geotfr.pipeline.ingest.classes import class_colour
 from geotfr.storage import atomic_path
 from geotfr.storage.atomic import atomic_output
 from geotfr.storage.lock import remove_folder, staging_stem
 from geotfr.storage.output_error import output_error
 from geotfr.storage.space import check_space, free_bytes
+from geotfr.storage.style_files import STYLE_MARK, check_style, is_own_style, style_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,7 +162,7 @@ class RasterOutput:
     def policies(self) -> tuple[Policy, ...]:
         """The pyramiding policy of each band, empty if there are no overviews.
 
-        Without a word a COG's classes take the mode and its values the mean.
+        Without a word a COG's whole numbers take the mode, for they may be classes, and its other values the mean.
 
         Raises
         ------
@@ -173,11 +175,27 @@ class RasterOutput:
             raise UsageError(f"pyramiding_policy: no band {unknown[0]!r}; there are {', '.join(self.names)}")
         if not given and self.options.format == "gtiff":
             return ()
-        is_classes = bool(self.classes) or self.options.overlap == "vote"
-        default: list[Policy] = ["mode" if is_classes else "mean"] * len(self.names)
+        default: list[Policy] = ["mode" if self.may_be_classes else "mean"] * len(self.names)
         if self.options.argmax:
             default[0] = "mode"
         return tuple(given.get(name, given.get("*", usual)) for name, usual in zip(self.names, default, strict=True))
+
+    @property
+    def may_be_classes(self) -> bool:
+        """Whether pixels are whole numbers that stand for themselves: their mean may be a class that isn't there."""
+        return self.pixel.dtype.kind in "iu" and not self.options.is_quantised
+
+    @property
+    def overview_note(self) -> str | None:
+        """What to tell of overviews whose policy nobody has given."""
+        if not self.policies or self.options.pyramiding or not self.may_be_classes:
+            return None
+        if self.classes or self.options.argmax or self.options.overlap == "vote":
+            return None
+        return (
+            f"overviews hold the most frequent value (mode), for {self.pixel.dtype.name} may be classes;"
+            " --pyramiding-policy mean averages"
+        )
 
     @property
     def is_staged(self) -> bool:
@@ -201,18 +219,24 @@ class RasterOutput:
 
         ``target`` is whole when the block ends well; what lies beside it is removed.
         """
+        check_style(target, overwrite=overwrite or not self.classes)
         with contextlib.ExitStack() as stack:
             temporary = stack.enter_context(atomic_path(target, overwrite=overwrite))
             base = temporary
             if self.is_staged:
                 base = stack.enter_context(folder_beside(target)) / "base.tif"
             yield base, temporary
-        # What described the raster that was replaced.
-        for suffix in _SIDE_FILES:
+        # What described the raster that was replaced; a style of the user's own stays.
+        style = style_path(target)
+        old = [Path(f"{target}{suffix}") for suffix in _SIDE_FILES] + ([style] if is_own_style(style) else [])
+        for path in old:
             try:
-                Path(f"{target}{suffix}").unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
             except OSError as error:
-                raise output_error(f"{target}{suffix}", error) from error
+                raise output_error(path, error) from error
+        if self.classes:
+            with atomic_output(style, overwrite=True) as file:
+                file.write(self._style_xml().encode())
         if any(each.name for each in self.classes):
             with atomic_output(f"{target}.aux.xml", overwrite=True) as file:
                 file.write(self._category_xml().encode())
@@ -356,6 +380,26 @@ class RasterOutput:
     @property
     def _takes_colours(self) -> bool:
         return len(self.names) == 1 and self.pixel.dtype in (np.uint8, np.uint16)
+
+    def _style_xml(self) -> str:
+        """QGIS' style of a raster of classes, which lists those of the file and no other.
+
+        **Source**: QGIS' layer style files; it reads ``NAME.qml`` with ``NAME.tif``.
+        """
+        entries = []
+        for place, each in enumerate(self.classes):
+            red, green, blue, alpha = each.rgba or (*class_colour(each.value, place), 255)
+            words = quoteattr(each.name or str(each.value))
+            entries.append(
+                f'        <paletteEntry value="{each.value}" color="#{red:02x}{green:02x}{blue:02x}" alpha="{alpha}"'
+                f" label={words}/>\n"
+            )
+        return (
+            "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
+            f'{STYLE_MARK}\n<qgis version="3.22" styleCategories="Symbology">\n  <pipe>\n'
+            '    <rasterrenderer type="paletted" band="1" opacity="1" alphaBand="-1">\n      <colorPalette>\n'
+            f"{''.join(entries)}      </colorPalette>\n    </rasterrenderer>\n  </pipe>\n</qgis>\n"
+        )
 
     def _category_xml(self) -> str:
         """Category names, which a GeoTIFF can't hold: GDAL's side file.

@@ -62,11 +62,14 @@ class IngestResult:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     has_mask: bool = False
+    style: Path | None = None
+    """QGIS' style of the classes beside the raster, or None."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result in JSON types."""
         return {
             "output": str(self.output),
+            "style": None if self.style is None else str(self.style),
             **grid_document(self.geobox),
             "bands": list(self.bands),
             "dtype": self.dtype,

@@ -19,6 +19,7 @@ from geotfr.storage.lock import remove_folder
 from geotfr.storage.remote.lock import StoreLock
 from geotfr.storage.remote.sending import file_digest
 from geotfr.storage.remote.store import Store
+from geotfr.storage.style_files import is_own_style, style_path
 from geotfr.stores.client import retry_seconds
 
 if TYPE_CHECKING:
@@ -172,14 +173,16 @@ def sent_file(target: StorePath, *, overwrite: bool) -> Iterator[Path]:
     with locked_store(target.parent, target) as (store, lock), scratch_folder(target.parent, target) as folder:
         yield folder / target.name
         lock.renew(at_once=True)
-        _send(store, folder / target.name)
+        _send(store, folder / target.name, target)
 
 
-def _send(store: Store, path: Path) -> None:
+def _send(store: Store, path: Path, target: StorePath) -> None:
     store.upload(path, path.name, digest=file_digest(path))
-    # What described the file that was replaced, and what describes this one.
-    for side in (path.with_name(f"{path.name}{suffix}") for suffix in _SIDE_FILES):
-        if side.is_file():
+    # What described the file that was replaced, and what describes this one; a style of the user's own stays.
+    style, is_raster = style_path(path), path.suffix.lower() in (".tif", ".tiff")
+    has_old_style = is_raster and is_own_style(target.with_name(style.name))
+    for side in (*(path.with_name(f"{path.name}{suffix}") for suffix in _SIDE_FILES), style):
+        if side.is_file() and side != path:
             store.upload(side, side.name, digest=file_digest(side))
-        elif path.suffix.lower() in (".tif", ".tiff"):
+        elif is_raster and (side != style or has_old_style):
             store.remove(side.name)

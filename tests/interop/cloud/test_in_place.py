@@ -169,7 +169,7 @@ def test_a_cog_with_classes_a_preview_and_an_upload_manifest(shop: Shop, scene: 
         outcome = run("ingest-predictions", *names, "--output", f"{to}/m.tif", "--preview", f"{to}/m.png", *options)
         assert outcome.code == 0, outcome.told
     objects = shop.objects()
-    for name in ("m.tif", "m.png", "m.tif.aux.xml"):
+    for name in ("m.tif", "m.png", "m.tif.aux.xml", "m.qml"):
         assert objects[f"m/{name}"] == (tmp_path / name).read_bytes()
 
 
