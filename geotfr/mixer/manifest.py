@@ -300,14 +300,14 @@ def _options(found: dict[str, Any]) -> dict[str, Any]:
     options = dict(found)
     for names, kinds in _READ_OPTIONS.items():
         for name in names:
-            value = options.get(name)
-            if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
-                raise TypeError(f"options.{name} is {value!r}")
+            if name in options and type(options[name]) not in kinds:
+                raise TypeError(f"options.{name} is {options[name]!r}")
     return options
 
 
 _READ_OPTIONS: dict[tuple[str, ...], tuple[type, ...]] = {
-    ("edge", "naming", "patch_index", "compressor"): (str,),
+    ("edge", "naming", "compressor"): (str,),
+    ("patch_index",): (str, type(None)),
     ("sequence_data",): (bool,),
     ("default_value", "masked_threshold", "max_file_size"): (int, float),
 }

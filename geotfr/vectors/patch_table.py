@@ -140,8 +140,24 @@ class PatchTable:
             raise DamagedError(f"{self.path}: can't be read: {' '.join(str(error).split())}") from error
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column as an array; numbers that are null are NaN (or -1 where the others are whole), texts None."""
-        return arrow_arrays.as_numpy(self.arrow([name])[name].combine_chunks())
+        """A column as an array; numbers that are null are NaN (or -1 where the others are whole), texts None.
+
+        Raises
+        ------
+        DamagedError
+            The patches' ``number`` is none of the grid's.
+        """
+        found = arrow_arrays.as_numpy(self.arrow([name])[name].combine_chunks())
+        if name == "number":
+            counts = np.array([each.rows * each.columns for each in self.sets], np.int64)[self.set_numbers()]
+            is_wrong = (found < 0) | (found >= counts)
+            if is_wrong.any():
+                row = int(is_wrong.argmax())
+                raise DamagedError(
+                    f"{self.path}: row {row}: number {found[row]}; the grid has patches 0 to {counts[row] - 1}; make"
+                    " the table again"
+                )
+        return found
 
     def selected(self, *, split: str | None = None, where: str | None = None) -> NDArray[np.bool_]:
         """The rows of a split for which a condition is true: ``(n,) bool``.
@@ -325,7 +341,7 @@ def rewrite_patch_table(
     fields += [pa.field(name, array.type) for name, array in columns.items() if name not in old.names]
     metadata = dict(old.metadata)
     described = json.loads(metadata[PATCH_TABLE_KEY.encode()])
-    described["extra"] = {**described.get("extra", {}), **(extra or {})}
+    described["extra"] = {**table.extra, **(extra or {})}
     if places is not None:
         described["sets"] = [_moved(each, shards) for each in described["sets"]]
     metadata[PATCH_TABLE_KEY.encode()] = json.dumps(described)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
@@ -208,3 +209,51 @@ def test_case_26_nodata_of_an_output_is_the_bands_own_value(
     pixels, profile, _ = read_raster(out)
     assert str(profile["nodata"]) == str(float(np.float32(nodata)))
     assert (pixels[0][~VALID].astype(str) == str(np.float32(nodata))).all()
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_case_100_several_masks_mask_together_and_zeros_of_a_mask_do(tmp_path: Path, executor: str) -> None:
+    values = numbered(1, 4, 8)
+    mixer, shards = write_set(tmp_path, values, patch=(2, 2))
+    scene = np.full((1, 4, 8), 7, "uint8")
+    scene[0, 0] = 0
+    write_raster(tmp_path / "scene.tif", scene, nodata=0)
+    zeros = np.ones((1, 4, 8), "uint8")
+    zeros[0, :, 3] = 0
+    write_raster(tmp_path / "mask.tif", zeros)
+    # Zeros of a raster that holds other values are values.
+    counts = np.zeros((1, 4, 8), "uint8")
+    counts[0, 2] = 2
+    write_raster(tmp_path / "counts.tif", counts)
+    masks_given = [str(tmp_path / name) for name in ("scene.tif", "mask.tif", "counts.tif")]
+    flags = [word for name in masks_given for word in ("--mask-from", name)]
+    call = ("ingest-predictions", mixer, *shards, "--output", tmp_path / "o.tif", "--json", "--executor", executor)
+    outcome = run(*call, "--workers", "2", *flags)
+    assert outcome.code == 0, outcome.told
+    expected = np.where((scene[0] != 0) & (zeros[0] != 0), values[0], np.nan)
+    np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0][0], expected)
+    told = [each for each in json.loads(outcome.stdout)["warnings"] if "mask.tif" in each]
+    assert len(told) == 1
+    assert outcome.stderr.count("mask.tif") == 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("scale", [1, 2])
+def test_case_100_a_mask_means_in_an_ingest_what_it_means_in_an_export(tmp_path: Path, dtype: str, scale: int) -> None:
+    values = numbered(1, 8, 8)
+    source = write_raster(tmp_path / "scene.tif", values)
+    mask = (np.random.default_rng(1).random((1, 8 // scale, 8 // scale)) < 0.7).astype(dtype)
+    transform = rasterio.Affine(10 * scale, 0, 500000, 0, -10 * scale, 4000000)
+    write_raster(tmp_path / "mask.tif", mask, transform=transform)
+    geotfr.export_image(source, tmp_path / "set", patch_dimensions=4, masks=tmp_path / "mask.tif", default_value=-1)
+    geotfr.export_image(source, tmp_path / "all", patch_dimensions=4)
+    exported = geotfr.ingest_predictions(tmp_path / "set.json", tmp_path / "set.tfrecord.gz", tmp_path / "e.tif")
+    given = (tmp_path / "all.json", tmp_path / "all.tfrecord.gz", tmp_path / "o.tif")
+    geotfr.ingest_predictions(*given, mask_from=[tmp_path / "mask.tif"], nodata=-1)
+    np.testing.assert_array_equal(read_raster(tmp_path / "o.tif")[0], read_raster(exported.output)[0])
+
+
+def test_sources_go_with_the_manifest(tmp_path: Path) -> None:
+    mixer, shards = write_set(tmp_path, numbered(1, 2, 4), patch=(2, 2))
+    outcome = run("ingest-predictions", mixer, *shards, "-o", tmp_path / "o.tif", "--sources", tmp_path)
+    assert_refused(outcome, 2, "sources", "--mask-from manifest")

@@ -146,7 +146,7 @@ def json_lines(path: Path) -> list[tuple[Any, Callable[[Any], None]]]:
     return [(line, writer(number)) for number, line in enumerate(lines)]
 
 
-QUICK = [pytest.param(31, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+QUICK = [pytest.param(61, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("every", QUICK)

@@ -125,7 +125,7 @@ if TYPE_CHECKING:
     "--pyramiding-policy",
     metavar="POLICY|BAND=POLICY,…",
     help="Overviews by mean, mode, min, max or sample; '*=mean' for the other bands."
-    "  [default: none; a COG's: mode for classes, else mean]",
+    "  [default: none; a COG's: mode for whole numbers, else mean]",
 )
 @click.option("--statistics", is_flag=True, help="Write the bands' statistics into the file.")
 @click.option(

@@ -125,6 +125,9 @@ class ExportJournal:
         self.first_patch = int(last["patch"])
         self.tally.counts = EncodeCounts(**{name: int(count) for name, count in last["counts"].items()})
         self.tally.masked_pixels, self.tally.records = int(last["masked_pixels"]), int(last["records"])
+        shards = sum(shard.records for shard in self.shards)
+        if not 0 <= self.tally.records <= shards or self.first_patch < 0:
+            raise ValueError(f"{self.tally.records} records before patch {self.first_patch}, {shards} in the shards")
 
     def strip(self, first_patch: int) -> None:
         """Note that a strip begins, and that all before it is encoded."""

@@ -21,6 +21,7 @@ from geotfr.pipeline.ingest.source_mask import FROM_MANIFEST, manifest_sources, 
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
 from geotfr.storage.outputs import local_output
+from geotfr.storage.style_files import check_style, style_path
 from geotfr.stores.path import is_local, output_path
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ def ingest_predictions(
         patches that weren't exported) NaN, or an end of the integer type that no prediction uses, or else a mask
         inside the file.
     mask_from
-        A raster: where it is masked in any band, the output is too. ``manifest``: the export's sources, beside it.
+        A raster, or several: where one is masked in any band, the output is too; one that holds 0 and 1 alone masks
+        where it is 0. ``manifest``: the sources and masks that the export's manifest lists, beside it.
+    sources
+        The folder of the sources that the manifest lists, where they aren't beside it.
     classes
         CSV file of ``value,name,#rrggbb``: the colour table and category names of the output. A value that isn't in it
         is an error.
@@ -147,7 +151,8 @@ def ingest_predictions(
         ``deflate`` (default), ``zstd``, ``lzw`` or ``none``.
     pyramiding_policy
         How overviews are made: ``mean``, ``mode``, ``min``, ``max`` or ``sample``, for all bands or as a mapping of
-        bands, ``*`` for the others. Without it a GeoTIFF has none, and a COG's are ``mode`` for classes, else ``mean``.
+        bands, ``*`` for the others. Without it a GeoTIFF has none, and a COG's are ``mode`` for whole numbers, else
+        ``mean``.
     statistics
         Write least, greatest, mean and deviation of each band into the file.
     creation_options
@@ -253,6 +258,7 @@ def ingest_set(
     for path in filter(None, (target, preview)):
         check_output(path, overwrite=overwrite)
         check_not_input(path, files_read(found, options))
+    check_style(target, overwrite=overwrite or options.classes is None)
     if preview is not None and preview.resolve() == target.resolve():
         raise UsageError(f"{preview}: the preview is the output itself; give another path")
     if spread is not None and spread.is_elsewhere and not is_local(target):
@@ -271,6 +277,7 @@ def ingest_set(
         size_bytes = path.stat().st_size
     return IngestResult(
         output=target,
+        style=style_path(target) if run.output.classes else None,
         geobox=run.output.geobox,
         bands=run.output.names,
         dtype=run.output.pixel.dtype.name,
