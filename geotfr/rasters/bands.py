@@ -47,7 +47,7 @@ class SourceBand:
     source
         The file's name without its folder.
     source_number
-        Position of the file in the stack, from 0.
+        Position of the file in the stack, from 0; -1 for a band without one: labels, and what is missing of a series.
     index
         The band's number in the file, from 1.
     is_alpha

@@ -72,11 +72,13 @@ class RasterSource:
         self._stack = stack
         self._grid = grid
         self._request = request
-        self._used = sorted({band.source_number for band in stack.bands})
+        self._used = sorted({band.source_number for band in stack.bands} - {-1})
         self._places = [
             [place for place, band in enumerate(stack.bands) if band.source_number == number] for number in self._used
         ]
         self._layers = [self._layer([stack.bands[place] for place in places]) for places in self._places]
+        # Elements of a time series whose file is missing.
+        self._missing = [place for place, band in enumerate(stack.bands) if band.source_number == -1]
         self._masks = [self._layer([band], is_mask=True) for band in stack.masks]
         self.warnings += _warp_warnings(stack, self._layers, self._places, request.resampling)
 
@@ -119,6 +121,7 @@ class RasterSource:
         return (
             self._grid.clip is not None
             or bool(self._masks)
+            or bool(self._missing)
             or any(band.can_mask for band in self.bands)
             or any(layer.can_mask for layer in self._layers)
         )
@@ -170,6 +173,11 @@ class RasterSource:
         pixels = self._native(out)
         for layer, places in zip(self._layers, self._places, strict=True):
             layer.read(window, [pixels[place] for place in places], [kept[place] for place in places])
+        for place in self._missing:
+            # Of a pixel as a whole it masks nothing.
+            pixels[place].fill(0)
+            if band_valid is not None:
+                band_valid[place].fill(False)
         self._keep_values(pixels, kept)
         for band, native, target in zip(self.bands, pixels, out, strict=True):
             if band.is_converted:

@@ -9,7 +9,7 @@ import numpy as np
 
 from geotfr.errors import InputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
-from geotfr.rasters.array_bands import parse_array_band
+from geotfr.rasters.array_bands import MissingFile, parse_array_band
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
 from geotfr.rasters.describe import IDENTITY, SourceFile, describe_bands, describe_file, describe_memory
 from geotfr.rasters.masks import nodata_in
@@ -114,6 +114,7 @@ def gather(specs: Sequence[SourceSpec | str | Any], request: SourceRequest) -> S
     if not scalars and not arrays:
         raise InputError(f"{files.described[0].path}: alpha bands only; name them in --bands to take them as data")
     warnings = files.warnings
+    warnings += [warning for array in array_specs for warning in array.warnings]
     scalars = _distinct_parts(_converted(scalars, request, files, warnings))
     features = [
         SourceFeature(name=band.name, planes=range(place, place + 1), is_array=False)
@@ -213,14 +214,19 @@ def _elements(spec: ArrayBandSpec, named: tuple[SourceBand, ...], files: _Files)
     """The bands of an array band, by number of the stack or from rasters of their own."""
     found: list[SourceBand] = []
     for element in spec.elements:
-        if isinstance(element, int):
+        if isinstance(element, MissingFile):
+            found += [replace(band, source_number=-1, nodata=()) for band in _data_bands(element.like, files)]
+        elif isinstance(element, int):
             if element > len(named):
                 raise UsageError(f"--array-band {spec.name}: no band {element}; the sources have {len(named)}")
             found.append(named[element - 1])
         else:
-            bands = files.bands(element)
-            found += bands if element.band is not None else [band for band in bands if not band.is_alpha]
+            found += _data_bands(element, files)
     return tuple(found)
+
+
+def _data_bands(spec: SourceSpec, files: _Files) -> list[SourceBand]:
+    return [band for band in files.bands(spec) if spec.band is not None or not band.is_alpha]
 
 
 def _array(spec: ArrayBandSpec, elements: tuple[SourceBand, ...]) -> tuple[SourceBand, ...]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from oracle import wire
 from oracle.rasters import write_raster
 from oracle.sources import opened, read, read_each
 
+import geotfr
 from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
 from geotfr.rasters.array_bands import parse_array_band
 from geotfr.rasters.bands import SourceSpec
@@ -154,3 +158,108 @@ def test_scenes_that_do_not_overlap_are_refused(scenes: Path) -> None:
         with pytest.raises(InputError, match=f"{name}.*outside the export's grid") as error:
             opened([], array_bands=(f"evi=stack_1.tif:1,{name}:1",))
         assert error.value.exit_code == 10
+
+
+def series(folder: Path, names: list[str]) -> None:
+    """One raster for each name, of 2 x 2 pixels that hold its place from 1."""
+    for place, name in enumerate(names, 1):
+        write_raster(folder / name, np.full((1, 2, 2), place, np.int16))
+
+
+def exported(folder: Path, array: str, depth: int) -> tuple[list[float], list[str]]:
+    """The elements of the first pixel, and the warnings."""
+    given: dict[str, Any] = {"patch_dimensions": 2, "array_bands": array, "tensor_depths": {"evi": depth}}
+    result = geotfr.export_image([], folder / "set", default_value=-1, overwrite=True, compressed=False, **given)
+    (payload,) = wire.unframe(result.shards[0].read_bytes())
+    (values,) = wire.decode_example(payload).values()
+    return np.reshape(values, (depth, 4))[:, 0].tolist(), list(result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing", "told"),
+    [
+        ([f"t_2020-{month:02d}.tif" for month in range(1, 7)], [2], ["2020-03"]),
+        ([f"t_2020-{month:02d}.tif" for month in range(1, 5)], [1], ["2020-02"]),
+        (
+            [f"t_{year}{month:02d}_v1.tif" for year in (2020, 2021) for month in range(1, 13)],
+            [12, 13],
+            ["202101", "202102"],
+        ),
+        ([f"t_2020{month:02d}31.tif" if month == 1 else f"t_2020{month:02d}15.tif" for month in range(1, 6)], [], []),
+        ([f"t_2020_{month:02d}_15.tif" for month in range(1, 8)], [3], ["2020_04_15"]),
+        ([f"t_{date(2020, 1, 1) + timedelta(16 * step)}.tif" for step in range(9)], [4], ["2020-03-05"]),
+        ([f"{year}.tif" for year in range(1998, 2004)], [4], ["2002"]),
+    ],
+)
+def test_case_79_a_missing_date_is_told_and_keeps_its_place(
+    tmp_path: Path, names: list[str], missing: list[int], told: list[str]
+) -> None:
+    series(tmp_path, names)
+    for place in missing:
+        (tmp_path / names[place]).unlink()
+    elements, warnings = exported(tmp_path, f"evi={tmp_path}/*.tif:1", len(names))
+    assert elements == [-1 if place in missing else place + 1 for place in range(len(names))]
+    assert [word for word in told if not any(word in warning for warning in warnings)] == []
+    assert len(warnings) == (1 if missing else 0)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "missing"),
+    [
+        ("t_{2020-11..2021-02}.tif", ["t_2020-11.tif", "t_2020-12.tif", "t_2021-01.tif", "t_2021-02.tif"], 0),
+        ("t_{20200101..20200220/16}.tif", ["t_20200101.tif", "t_20200117.tif", "t_20200202.tif", "t_20200218.tif"], 3),
+        ("t_{08..11}.tif", ["t_08.tif", "t_09.tif", "t_10.tif", "t_11.tif"], 1),
+        ("{1..4}.tif", ["1.tif", "2.tif", "3.tif", "4.tif"], 2),
+        ("a,{1..4}.tif", ["a,1.tif", "a,2.tif", "a,3.tif", "a,4.tif"], None),
+    ],
+)
+def test_case_79_dates_that_are_given_keep_the_places_of_missing_files(
+    tmp_path: Path, pattern: str, names: list[str], missing: int | None
+) -> None:
+    if missing is None:
+        # A comma parts elements.
+        with pytest.raises(geotfr.MissingInputError):
+            parse_array_band(f"evi={tmp_path}/{pattern}")
+        return
+    series(tmp_path, names)
+    (tmp_path / names[missing]).unlink()
+    elements, warnings = exported(tmp_path, f"evi={tmp_path}/{pattern}:1", 4)
+    assert elements == [-1 if place == missing else place + 1 for place in range(4)]
+    assert len(warnings) == 1
+    assert names[missing] in warnings[0]
+
+
+def test_case_79_a_gap_in_numbers_is_told(tmp_path: Path) -> None:
+    series(tmp_path, [f"t_{number}.tif" for number in range(1, 7)])
+    (tmp_path / "t_4.tif").unlink()
+    elements, warnings = exported(tmp_path, f"evi={tmp_path}/t_*.tif:1", 6)
+    assert elements == [1, 2, 3, 5, 6, -1]
+    assert sum("no file for 4" in warning for warning in warnings) == 1
+    assert sum("depth" in warning for warning in warnings) == 1
+
+
+def test_names_without_a_regular_series_are_left_alone(tmp_path: Path) -> None:
+    for names in (
+        ["t_20200103.tif", "t_20200111.tif", "t_20200207.tif", "t_20200301.tif"],
+        ["a.tif", "b.tif", "d.tif"],
+        ["t_1_2020.tif", "t_2_2021.tif", "t_4_2022.tif"],
+        ["t_2020-01.tif", "t_2020-03.tif"],
+    ):
+        folder = tmp_path / names[0]
+        folder.mkdir()
+        series(folder, names)
+        elements, warnings = exported(folder, f"evi={folder}/*.tif:1", len(names))
+        assert (elements, warnings) == ([*range(1, len(names) + 1)], [])
+
+
+def test_missing_dates_of_rasters_with_several_bands_keep_as_many_places(tmp_path: Path) -> None:
+    for month in (1, 2, 4):
+        write_raster(tmp_path / f"t_2020-{month:02d}.tif", np.full((2, 2, 2), month, np.int16))
+    elements, _ = exported(tmp_path, f"evi={tmp_path}/*.tif", 8)
+    assert elements == [1, 1, 2, 2, -1, -1, 4, 4]
+
+
+@pytest.mark.parametrize("pattern", ["t_{2020-12..2020-01}.tif", "t_{1..2020-01}.tif", "t_{0..99999999}.tif"])
+def test_a_range_that_is_none_is_refused(pattern: str) -> None:
+    with pytest.raises(geotfr.UsageError, match="no range"):
+        parse_array_band(f"evi={pattern}")

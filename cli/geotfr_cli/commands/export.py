@@ -79,7 +79,8 @@ if TYPE_CHECKING:
     "array_bands",
     metavar="NAME=ELEMENTS",
     multiple=True,
-    help="An array band: evi=3-14 (bands of the source) or evi=stack_*.tif:2 (one element per file). Repeatable.",
+    help="An array band: evi=3-14 (bands of the source) or evi=stack_*.tif:2 (one element per file); a range keeps the"
+    " places of missing files: evi=t_{2020-01..2020-12}.tif. Repeatable.",
 )
 @click.option("--tensor-depths", metavar="NAME=N,...", help="Depth of the tensor of each array band.")
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
@@ -20,7 +21,7 @@ from geotfr.pipeline.export.unreadable import UnreadableMasked
 from geotfr.records.gzip import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from geotfr.grid.region import Region
     from geotfr.options import ExportOptions, Size
@@ -167,6 +168,8 @@ class Prepared:
             extra_bytes=(0 if table is None else rows_memory_bytes(layout.count, len(features)))
             + (0 if self.labels is None else self.labels.memory_bytes),
         )
+        told = _depth_warnings(self._bands, dict(options.tensor_depths))
+        self.plan = replace(self.plan, warnings=(*self.plan.warnings, *told))
 
     @staticmethod
     def _labelled(source: RasterSource, options: ExportOptions) -> tuple[RasterSource | LabelledSource, Labels | None]:
@@ -195,6 +198,18 @@ class Prepared:
     def close(self) -> None:
         """Close what was opened beside the rasters."""
         self.source.close()
+
+
+def _depth_warnings(bands: Sequence[BandSpec], depths: Mapping[str, int]) -> list[str]:
+    """What a tensor's depth leaves out of an array band, or adds to it, one line each."""
+    warnings = []
+    for band in bands:
+        depth, count = depths.get(band.name), len(band.planes)
+        if depth is not None and depth < count:
+            warnings.append(f"array band {band.name}: of {count:,} elements the first {depth:,} are taken, its depth")
+        elif depth is not None and depth > count:
+            warnings.append(f"array band {band.name}: {count:,} elements for a depth of {depth:,}; the rest is filled")
+    return warnings
 
 
 def _objects(layout: PatchLayout, labels: Labels | None) -> ObjectFeatures | None:
