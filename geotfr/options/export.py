@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -47,6 +46,9 @@ FeatureKinds = Literal["float", "native"]
 Edge = Literal["drop", "pad"]
 Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
 DEFAULT_MAX_SHARD_BYTES = 2**30
+_LARGEST_SCALE = 1e12
+# Squares of coordinates are float64 still.
+_FARTHEST = 1e30
 # Elements of an array band that are bands of the source itself.
 _OWN_BANDS = re.compile(r"[^=]*=[\d,\s-]+")
 # Earth Engine's formatOptions of a TFRecord image export -> the name here.
@@ -507,7 +509,7 @@ def _crs_transform(transform: Sequence[float] | str | None) -> Affine6 | None:
             f"crs_transform: found {transform!r}; allowed are six numbers: xScale, xShear, xTranslation, yShear,"
             " yScale, yTranslation"
         ) from error
-    if not all(map(math.isfinite, (a, b, c, d, e, f))) or a * e == b * d:
+    if not all(abs(value) <= _FARTHEST for value in (a, b, c, d, e, f)) or a * e == b * d:
         raise UsageError(f"crs_transform: {transform!r} maps pixels to no area; give another")
     return a, b, c, d, e, f
 
@@ -516,8 +518,8 @@ def _scale(scale: Any) -> float | None:
     if scale is None:
         return None
     number = checked_number("scale", scale)
-    if number <= 0:
-        raise UsageError(f"scale: found {scale!r}; allowed is a number of metres above 0")
+    if not 0 < number <= _LARGEST_SCALE:
+        raise UsageError(f"scale: found {scale!r}; allowed is a number of metres above 0, up to {_LARGEST_SCALE:g}")
     return number
 
 
