@@ -7,17 +7,18 @@ foreign input: no text from a file reaches it. PROJ in turn opens what a definit
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError
 
 if TYPE_CHECKING:
     import pyproj
 
-__all__ = ["crs_text", "crs_wkt", "is_geographic", "metres_per_unit", "same_crs"]
+__all__ = ["check_crs_text", "crs_text", "crs_wkt", "is_geographic", "metres_per_unit", "same_crs"]
 
 EARTH_RADIUS_M = 6378137.0
 """The radius by which a metre counts in degrees. **Source**: grids that Earth Engine exported."""
@@ -29,17 +30,30 @@ AUTHORITIES = ("EPSG", "ESRI", "IAU_2015", "OGC")
 """Whose codes are written, the first that fits; a code of another authority means little to another
 program."""
 
-_PATH = r"[^]\"]*[/\\~]"
-_NAMES_A_FILE = re.compile(
-    rf'''
-    EXTENSION\s*\[\s*"PROJ4\w*"\s*,\s*"{_PATH}             # PROJ's own words within WKT 1, and its form of a grid
-    | PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*"{_PATH}         # a grid in WKT 2
-    | "value"\s*:\s*"{_PATH}                              # a grid in PROJJSON
-    | (?:grids|init|file|model)\s*=[^]+]*[/\\~]           # a grid of a PROJ string, in whatever wrapping
-    ''',
+_NAME = r"@?\w[\w.-]*"
+"""A resource as PROJ looks for it in its own folders alone: without a path, a drive or a scheme."""
+
+_NAMES = rf"{_NAME}(?:\s*,\s*{_NAME})*"
+_END = r"""(?=[\s;"\])]|$)(?!\s*,)"""
+_VALUES = {
+    "grids": re.compile(rf'\s*(?:"{_NAMES}"|{_NAMES}{_END})'),
+    "init": re.compile(rf"\s*[\w.-]+\s*:\s*[\w.-]+{_END}"),
+    "parameterfile": re.compile(rf'\s*"(?:[^"]|"")*"\s*,\s*"{_NAMES}"'),
+    "extension": re.compile(rf'\s*"(?:PROJ4_GRIDS"\s*,\s*"{_NAMES}"|(?!PROJ4_GRIDS")(?:[^"]|"")*")', re.IGNORECASE),
+}
+_KEYS = re.compile(
+    r"""
+    (?: (?P<grids>grids|(?<![a-z])(?:file|model|catalog)) | (?P<init>(?<![a-z])init) ) \s* =
+    | (?: (?P<parameterfile>PARAMETERFILE) | (?P<extension>EXTENSION) ) \s* [\[(]
+    """,
     re.IGNORECASE | re.VERBOSE,
 )
-_WKT_OR_JSON = re.compile(r"\s*(?:\w+\s*[\[(]|\{)")
+"""Parameters of PROJ whose value is a file, in whatever wrapping (a PROJ string, its words within WKT), and nodes of
+WKT that name one."""
+
+_ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*://|[/\\~@]|\.{1,2}[/\\])", re.IGNORECASE)
+_KNOWN_ADDRESS = re.compile(r"\s*https?://(?:www\.)?opengis\.net/(?:def/crs|gml/srs)/", re.IGNORECASE)
+"""Addresses that are names of CRSs; neither PROJ nor GDAL fetches them."""
 
 QUOTE_CHARS = 60
 """How much of a text that can't be parsed an error repeats."""
@@ -102,6 +116,45 @@ def crs_wkt(text: str) -> str:
     return _wkt(_parsed(text)) if text.strip() else ""
 
 
+def check_crs_text(text: str, *, where: str = "CRS", is_whole: bool = True) -> None:
+    """Refuse a text for which PROJ or GDAL would open a file or an address.
+
+    A file that holds the text of a CRS passes it through here before GDAL opens the file: GDAL interprets the text at
+    once. Grids and definitions named without a folder are PROJ's own resources, and pass.
+
+    Parameters
+    ----------
+    text
+        WKT of any version, PROJ string, PROJJSON, URN or name; or a text that holds such ones, with XML's and JSON's
+        escapes resolved.
+    where
+        What the error begins with: the file that holds the text.
+    is_whole
+        ``text`` is a CRS and nothing else, so it may be neither a path nor an address.
+
+    Raises
+    ------
+    InputError
+        If ``text`` names a file by its path, or an address.
+
+    Examples
+    --------
+    >>> check_crs_text("EPSG:4326")
+    >>> check_crs_text("+proj=longlat +nadgrids=@null +type=crs")
+    >>> check_crs_text("+init=/tmp/x:1")
+    Traceback (most recent call last):
+    geotfr.errors.InputError: CRS: '+init=/tmp/x:1' names a file or an address, which are not opened; ...
+    """
+    if is_whole:
+        text = _plain_json(text)
+    bad = next((key for key in _KEYS.finditer(text) if not _VALUES[str(key.lastgroup)].match(text, key.end())), None)
+    if bad or (is_whole and _ADDRESS.match(text) and not _KNOWN_ADDRESS.match(text)):
+        shown = text[bad.start() :] if bad and not is_whole else text
+        raise InputError(
+            f"{where}: {_quoted(shown)} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT"
+        )
+
+
 def same_crs(one: str, other: str) -> bool:
     """Whether two texts mean one CRS; the order of axes isn't compared, and no CRS equals only no CRS.
 
@@ -145,11 +198,8 @@ def _parsed(text: str) -> pyproj.CRS:
 
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(f"CRS: a text of {len(text):,} characters, allowed are {MAX_TEXT_CHARS:,}")
-    shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
-    # A slash is no part of a PROJ string but in a path; names in WKT and PROJJSON have it often.
-    is_proj_string = "=" in text and not _WKT_OR_JSON.match(text)
-    if (is_proj_string and re.search(r"[/\\~]", text)) or _NAMES_A_FILE.search(text):
-        raise InputError(f"CRS: {shown!r} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT")
+    text = _plain_json(text)
+    check_crs_text(text)
     try:
         # pyproj tells on stderr that +init will go; what it means is known until then.
         with warnings.catch_warnings():
@@ -157,8 +207,36 @@ def _parsed(text: str) -> pyproj.CRS:
             return pyproj.CRS.from_user_input(text)
     except CRSError as error:
         raise InputError(
-            f"CRS: {shown!r} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
+            f"CRS: {_quoted(text)} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
         ) from error
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…")
+
+
+def _plain_json(text: str) -> str:
+    """PROJJSON without escapes and repeated keys, in which no value is a file; other texts as they are."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(found, dict):
+        return text
+    parts: list[Any] = [found]
+    for part in parts:  # it grows
+        if isinstance(part, dict):
+            # Words of PROJ, which pyproj makes a PROJ string of; and a grid file of PROJJSON.
+            for key, value in part.items():
+                words = ",".join(map(str, value)) if isinstance(value, list) else value
+                if isinstance(words, str):
+                    check_crs_text(f"{'file' if key == 'value' else key}={words}", is_whole=False)
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+        elif isinstance(part, str):
+            check_crs_text(part, is_whole=False)
+    return json.dumps(found)
 
 
 def _equal(one: pyproj.CRS, other: pyproj.CRS) -> bool:
