@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import rasterio
 import rasterio._base
 from rasterio._err import CPLE_BaseError
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 
 from geotfr.errors import InputError, MissingInputError, UsageError
 from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
@@ -45,7 +45,7 @@ __all__ = [
     "safe_open",
 ]
 
-GDAL_ERRORS = (RasterioError, CPLE_BaseError, OSError)
+GDAL_ERRORS = (RasterioError, CPLE_BaseError, CRSError, OSError)
 """What a call into rasterio raises when GDAL fails; rasterio keeps the second family to itself."""
 
 DEFAULT_CACHE_BYTES = 32 << 20

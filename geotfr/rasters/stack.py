@@ -12,6 +12,7 @@ from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.rasters.array_bands import parse_array_band
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
 from geotfr.rasters.describe import IDENTITY, SourceFile, describe_bands, describe_file, describe_memory
+from geotfr.rasters.gtiff_crs import gtiff_holds
 from geotfr.rasters.masks import nodata_in
 from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
 from geotfr.rasters.remote import ask
@@ -198,6 +199,10 @@ class _Files:
             file = replace(file, geobox=replace(file.geobox, crs=self._assigned))
         if not file.geobox.crs and file.geobox.affine != IDENTITY:
             self.warnings.append(f"{file.path}: a transform but no CRS; the mixer's crs is empty")
+        if all(file.geobox.crs != other.geobox.crs for other in self.described) and not gtiff_holds(file.geobox.crs):
+            self.warnings.append(
+                f"{file.path}: a GeoTIFF has no form for its CRS; a raster of predictions keeps it in a file .aux.xml"
+            )
         self._numbers[key] = len(self.described)
         self.described.append(file)
         self._stacks.append(bands)

@@ -205,7 +205,7 @@ class MapWriter:
 
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
-        found = [*filter(None, [self._space_warning]), *self.report.warnings]
+        found = [*filter(None, [self._space_warning, self.output.crs_warning]), *self.report.warnings]
         met, pixel = self.met, self.output.pixel
         if met.rounded:
             found.append(f"{met.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")
