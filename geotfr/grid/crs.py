@@ -10,15 +10,37 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from geotfr.errors import InputError
 
 if TYPE_CHECKING:
-    import pyproj
+    from collections.abc import Iterator
 
-__all__ = ["check_crs_text", "crs_text", "crs_wkt", "is_geographic", "metres_per_unit", "same_crs"]
+    import pyproj
+    from numpy.typing import NDArray
+
+__all__ = [
+    "EARTH_RADIUS_M",
+    "LONLAT",
+    "CrsTransform",
+    "check_crs_text",
+    "crs_projjson",
+    "crs_text",
+    "crs_wkt",
+    "crs_wkt2",
+    "is_geographic",
+    "metres_per_unit",
+    "projection_scale",
+    "same_crs",
+]
+
+LONLAT = "OGC:CRS84"
+"""Longitude and latitude in degrees on WGS 84."""
 
 EARTH_RADIUS_M = 6378137.0
 """The radius by which a metre counts in degrees. **Source**: grids that Earth Engine exported."""
@@ -52,6 +74,7 @@ _KEYS = re.compile(
 WKT that name one."""
 
 _ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*://|[/\\~@]|\.{1,2}[/\\])", re.IGNORECASE)
+_CODE = re.compile(r"\w+:\w+")
 _KNOWN_ADDRESS = re.compile(r"\s*https?://(?:www\.)?opengis\.net/(?:def/crs|gml/srs)/", re.IGNORECASE)
 """Addresses that are names of CRSs; neither PROJ nor GDAL fetches them."""
 
@@ -59,8 +82,22 @@ QUOTE_CHARS = 60
 """How much of a text that can't be parsed an error repeats."""
 
 
+BODY = 0.01
+"""Radii that differ by this share are of two bodies, as PROJ takes them."""
+
 ROUGH = 1e-6
 """Ellipsoids whose radii differ by this share are two; PROJ takes 1e-10 for equal."""
+
+
+@contextmanager
+def _proj_errors(text: str = "") -> Iterator[None]:
+    """Errors of PROJ as InputError of the CRS ``text``."""
+    from pyproj.exceptions import ProjError  # CRSError is one
+
+    try:
+        yield
+    except ProjError as error:
+        raise InputError(f"CRS: {_quoted(text)} can't be used: {_words(error)}") from error
 
 
 # A search for a code takes up to 0.5 s, and a stack of scenes asks for the same one again and again.
@@ -96,7 +133,8 @@ def crs_text(wkt: str) -> str:
     if not wkt.strip():
         return ""
     crs = _parsed(wkt)
-    return _code(crs) or _wkt(crs)
+    with _proj_errors(wkt):
+        return _code(crs) or _wkt(crs)
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +151,31 @@ def crs_wkt(text: str) -> str:
     >>> crs_wkt("EPSG:32633").startswith('PROJCS["WGS 84 / UTM zone 33N"')
     True
     """
-    return _wkt(_parsed(text)) if text.strip() else ""
+    if not text.strip():
+        return ""
+    with _proj_errors(text):
+        return _wkt(_parsed(text))
+
+
+def crs_wkt2(text: str) -> str:
+    """WKT 2 (2019) of a CRS that :func:`crs_wkt` takes.
+
+    >>> crs_wkt2("EPSG:4326").startswith('GEOGCRS["WGS 84"')
+    True
+    """
+    with _proj_errors(text):
+        return str(_parsed(text).to_wkt())
+
+
+def crs_projjson(text: str) -> dict[str, Any]:
+    """PROJJSON of a CRS that :func:`crs_wkt` takes, in JSON types.
+
+    >>> crs_projjson("EPSG:4326")["name"]
+    'WGS 84'
+    """
+    with _proj_errors(text):
+        found: dict[str, Any] = _parsed(text).to_json_dict()
+        return found
 
 
 def check_crs_text(text: str, *, where: str = "CRS", is_whole: bool = True) -> None:
@@ -187,8 +249,82 @@ def metres_per_unit(text: str) -> float:
         return 1.0
     crs = _parsed(text)
     factor = float(crs.axis_info[0].unit_conversion_factor) if crs.axis_info else 1.0
+    if not crs.is_geographic:
+        return factor
+    radius = crs.ellipsoid.semi_major_metre if crs.ellipsoid is not None else EARTH_RADIUS_M
     # An angle's factor is in radians.
-    return factor * EARTH_RADIUS_M if crs.is_geographic else factor
+    return factor * (EARTH_RADIUS_M if abs(radius / EARTH_RADIUS_M - 1) < BODY else float(radius))
+
+
+def projection_scale(text: str, x: float, y: float) -> float:
+    """Metres of the projection in a metre on the ground, at a place given in the CRS: the root of the scale of areas.
+
+    1 where there is none: no projection, or no place there.
+
+    >>> round(projection_scale("EPSG:3857", 0, 8399737.9), 2)
+    2.0
+    """
+    import pyproj
+    from pyproj.exceptions import ProjError
+
+    crs = _parsed(text)
+    try:
+        lon, lat = pyproj.Transformer.from_crs(crs, crs.geodetic_crs, always_xy=True).transform(x, y)
+        scale = float(pyproj.Proj(crs).get_factors(lon, lat).areal_scale) if np.isfinite([lon, lat]).all() else 1.0
+    except ProjError:
+        return 1.0
+    return float(np.sqrt(scale)) if np.isfinite(scale) and scale > 0 else 1.0
+
+
+class CrsTransform:
+    """Coordinates of one CRS in another; x is the coordinate along a raster's columns, whatever the CRS says of axes.
+
+    Parameters
+    ----------
+    source, target
+        Texts that :func:`crs_wkt` takes.
+    what
+        What is to be placed, for the error: an option, a file.
+
+    Raises
+    ------
+    InputError
+        If there is no way from one to the other: one is of another body, or has no place on the Earth.
+
+    Examples
+    --------
+    >>> x, y = CrsTransform("EPSG:4326", "EPSG:3857")(np.array([0.0]), np.array([0.0]))
+    >>> [round(float(each[0]), 3) + 0 for each in (x, y)]
+    [0.0, 0.0]
+    """
+
+    def __init__(self, source: str, target: str, *, what: str = "CRS") -> None:
+        import pyproj
+        from pyproj.exceptions import ProjError
+
+        self._words = f"{what}: no way from {_named(source)} to {_named(target)}"
+        ends = _parsed(source), _parsed(target)
+        # PROJ passes the coordinates of these on as if they were places.
+        for text, crs in zip((source, target), ends, strict=True):
+            if crs.is_geocentric or (crs.is_vertical and not crs.is_compound):
+                raise InputError(f"{self._words}: {_named(text)} is no CRS of a map")
+        try:
+            self._transformer = pyproj.Transformer.from_crs(*ends, always_xy=True)
+            self(np.zeros(1), np.zeros(1))
+        except ProjError as error:
+            raise InputError(f"{self._words}: {_words(error)}") from error
+
+    def __call__(
+        self, x: NDArray[np.float64], y: NDArray[np.float64], *, is_inverse: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``x`` and ``y`` in the target, or the target's in the source; infinite where there is no place."""
+        from pyproj.exceptions import ProjError
+
+        try:
+            moved_x, moved_y = self._transformer.transform(x, y, direction="INVERSE" if is_inverse else "FORWARD")
+        except ProjError as error:
+            raise InputError(f"{self._words}: {_words(error)}") from error
+        return np.asarray(moved_x, np.float64), np.asarray(moved_y, np.float64)
 
 
 @lru_cache(maxsize=64)
@@ -209,6 +345,21 @@ def _parsed(text: str) -> pyproj.CRS:
         raise InputError(
             f"CRS: {_quoted(text)} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
         ) from error
+
+
+def _words(error: Exception) -> str:
+    """What PROJ says, without the words that pyproj puts before it."""
+    text = " ".join(str(error).split())
+    found = re.search(r"\((?:Internal Proj Error: )?(.*)\)$", text)
+    if found is None:
+        return "PROJ knows none" if text.startswith("Error creating Transformer") else text.rstrip(".")
+    return found[1].removeprefix("proj_create_operations: ").partition(". You may override")[0]
+
+
+def _named(text: str) -> str:
+    """The CRS in few words: its code, or the name in its WKT."""
+    found = re.match(r'\s*\w+\s*\[\s*"([^"]*)"', text)
+    return _quoted(found[1]) if found else text if _CODE.fullmatch(text) else _quoted(text)
 
 
 def _quoted(text: str) -> str:

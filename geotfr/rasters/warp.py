@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import rasterio
-from pyproj import Transformer
 from rasterio.crs import CRS
 from rasterio.enums import Resampling as GdalResampling
 from rasterio.io import MemoryFile
@@ -28,7 +27,7 @@ from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 
 from geotfr.errors import InputError, ReadError
-from geotfr.grid.crs import crs_wkt, is_geographic
+from geotfr.grid.crs import CrsTransform, crs_wkt, is_geographic
 from geotfr.grid.export_grid import to_pixels
 from geotfr.rasters.describe import outside
 from geotfr.rasters.remote import fetching, gdal_name
@@ -324,7 +323,7 @@ def _in_source(
     places = [a * columns + b * lines + c, d * columns + e * lines + f]
     if grid.crs:
         # rasterio's own refuses all points if one has no place: corners of a map of the whole Earth have none.
-        places = [*Transformer.from_crs(grid.crs, geobox.crs, always_xy=True).transform(places[0], places[1])]
+        places = [*CrsTransform(grid.crs, geobox.crs)(places[0], places[1])]
     placed = np.column_stack(places)
     placed[~np.isfinite(placed).all(axis=1)] = math.nan
     positions = to_pixels(geobox.affine, placed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
+from geotfr.grid.footprints import Footprints
 from geotfr.patches.features import FeatureSpec
 from geotfr.records.members import gzip_members
 from geotfr.records.places import ShardContent, record_places
@@ -13,12 +14,22 @@ from geotfr.vectors.patch_table import PatchSet, TablePart, write_patch_table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from geotfr.grid import GeoBox
     from geotfr.mixer import Manifest
     from geotfr.patches.rows import PatchRows
     from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["FinishedShard", "fills_of", "patch_set_of", "shard_content", "table_fills", "table_head", "write_table_of"]
+__all__ = [
+    "FinishedShard",
+    "fills_of",
+    "patch_set_of",
+    "place_warnings",
+    "shard_content",
+    "table_fills",
+    "table_head",
+    "write_table_of",
+]
 
 
 class FinishedShard(Protocol):
@@ -63,6 +74,12 @@ def write_table_of(
     write_patch_table(file, [part])
     file.finish()
     return file
+
+
+def place_warnings(geobox: GeoBox) -> tuple[str, ...]:
+    """What to tell of a table of patches on a grid whose CRS leads to no longitude and latitude."""
+    missing = Footprints(geobox.crs, geobox.affine, geobox.shape_yx).missing if geobox.crs.strip() else ""
+    return (f"the patch table has no west, south, east and north: {missing}",) if missing else ()
 
 
 def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:

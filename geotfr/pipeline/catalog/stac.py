@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import InputError, MissingInputError, UsageError
-from geotfr.grid.crs import crs_wkt
-from geotfr.grid.footprints import LONLAT, lonlat_bounds
+from geotfr.grid.crs import crs_wkt2
+from geotfr.grid.footprints import Footprints
 from geotfr.mixer import is_manifest, is_mixer, read_manifest
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.storage import atomic_output
@@ -37,7 +37,6 @@ __all__ = ["StacResult", "check_stac", "stac_path", "write_stac_item"]
 _PROJECTION = "https://stac-extensions.github.io/projection/v2.0.0/schema.json"
 _LABEL = "https://stac-extensions.github.io/label/v1.0.1/schema.json"
 _FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
-_EDGE_POINTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +136,14 @@ def write_stac_item(
         geobox, assets = _raster(path)
         properties, name = {}, path.stem
     folder = os.path.relpath(path.resolve().parent, target.resolve().parent)
-    geometry, bounds = _footprint(geobox)
+    footprints = Footprints(geobox.crs, geobox.affine, geobox.shape_yx)
+    if footprints.missing:
+        warnings.append(f"the Item has no geometry: {footprints.missing}")
+    geometry, bounds = footprints.geojson(), footprints.lonlat_bounds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0]
     item = pystac.Item(
         id=name,
         geometry=geometry,
-        bbox=bounds,
+        bbox=None if geometry is None else bounds.tolist(),
         properties={**_projection(geobox), **properties},
         stac_extensions=[_PROJECTION, _FILE, *([_LABEL] if properties else [])],
         **when,
@@ -182,50 +184,8 @@ def _projection(geobox: GeoBox) -> dict[str, Any]:
     if ":" in geobox.crs and "[" not in geobox.crs:
         made["proj:code"] = geobox.crs
     elif geobox.crs:
-        made["proj:wkt2"] = _wkt2(geobox.crs)
+        made["proj:wkt2"] = crs_wkt2(geobox.crs)
     return {**made, "proj:shape": list(geobox.shape_yx), "proj:transform": [a, b, c, d, e, f]}
-
-
-def _wkt2(crs: str) -> str:
-    import pyproj
-
-    return str(pyproj.CRS.from_user_input(crs_wkt(crs)).to_wkt())
-
-
-def _footprint(geobox: GeoBox) -> tuple[dict[str, Any] | None, list[float] | None]:
-    """The grid's outline in longitude and latitude, and its bounds; None for a grid without place."""
-    height, width = geobox.shape_yx
-    zero = np.zeros(1, np.int64)
-    bounds = lonlat_bounds(geobox.crs, geobox.affine, (height, width), zero, zero)[0]
-    if not np.isfinite(bounds).all():
-        return None, None
-    west, south, east, north = bounds.tolist()
-    geometry: dict[str, Any] = {"type": "Polygon", "coordinates": []}
-    if west > east or east - west > 180:
-        # GeoJSON cuts at the antimeridian; what reaches around the world has its bounds for an outline.
-        parts = [(west, 180.0), (-180.0, east)] if west > east else [(west, east)]
-        rings = [[[[w, south], [e, south], [e, north], [w, north], [w, south]]] for w, e in parts]
-        geometry = {"type": "MultiPolygon", "coordinates": rings}
-    else:
-        geometry["coordinates"] = [_ring(geobox)]
-    return geometry, [west, south, east, north]
-
-
-def _ring(geobox: GeoBox) -> list[list[float]]:
-    import pyproj
-
-    a, b, c, d, e, f = geobox.affine
-    height, width = geobox.shape_yx
-    step = np.arange(_EDGE_POINTS) / _EDGE_POINTS
-    one, none = np.ones_like(step), np.zeros_like(step)
-    down = np.concatenate([step, one, 1 - step, none, [0.0]]) * height
-    right = np.concatenate([none, step, one, 1 - step, [0.0]]) * width
-    if a * e - b * d > 0:
-        down, right = down[::-1], right[::-1]
-    transform = pyproj.Transformer.from_crs(crs_wkt(geobox.crs), LONLAT, always_xy=True).transform
-    lon, lat = transform(a * right + b * down + c, d * right + e * down + f)
-    found: list[list[float]] = np.stack([lon, lat], axis=1).tolist()
-    return found
 
 
 def _assets_of(path: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
