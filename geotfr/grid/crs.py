@@ -28,6 +28,7 @@ __all__ = [
     "EARTH_RADIUS_M",
     "LONLAT",
     "CrsTransform",
+    "check_crs_in_text",
     "check_crs_text",
     "crs_projjson",
     "crs_text",
@@ -65,7 +66,7 @@ _VALUES = {
 }
 _KEYS = re.compile(
     r"""
-    (?: (?P<grids>grids|(?<![a-z])(?:file|model|catalog)) | (?P<init>(?<![a-z])init) ) \s* =
+    (?: (?P<grids>\w*grids|(?<![a-z])(?:file|model|catalog)) | (?P<init>init) ) \s* =
     | (?: (?P<parameterfile>PARAMETERFILE) | (?P<extension>EXTENSION) ) \s* [\[(]
     """,
     re.IGNORECASE | re.VERBOSE,
@@ -74,6 +75,7 @@ _KEYS = re.compile(
 WKT that name one."""
 
 _ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*://|[/\\~@]|\.{1,2}[/\\])", re.IGNORECASE)
+_CRS_WORDS = re.compile(r"(?:proj|init)\s*=|PARAMETERFILE|PROJ4_GRIDS|EXTENSION\s*[\[(]", re.IGNORECASE)
 _CODE = re.compile(r"\w+:\w+")
 _KNOWN_ADDRESS = re.compile(r"\s*https?://(?:www\.)?opengis\.net/(?:def/crs|gml/srs)/", re.IGNORECASE)
 """Addresses that are names of CRSs; neither PROJ nor GDAL fetches them."""
@@ -215,6 +217,18 @@ def check_crs_text(text: str, *, where: str = "CRS", is_whole: bool = True) -> N
         raise InputError(
             f"{where}: {_quoted(shown)} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT"
         )
+
+
+def check_crs_in_text(text: str, *, where: str) -> None:
+    """Refuse a text in which a CRS may stand somewhere, as :func:`check_crs_text` does, if words of a CRS are there.
+
+    >>> check_crs_in_text("model=/a/b", where="x")
+    >>> check_crs_in_text("<SRS>+proj=longlat +nadgrids=/a/b</SRS>", where="x")
+    Traceback (most recent call last):
+    geotfr.errors.InputError: x: 'nadgrids=/a/b</SRS>' names a file or an address, which are not opened; ...
+    """
+    if _CRS_WORDS.search(text):
+        check_crs_text(text, where=where, is_whole=False)
 
 
 def same_crs(one: str, other: str) -> bool:

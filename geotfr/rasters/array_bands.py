@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from geotfr.errors import MissingInputError, UsageError
 from geotfr.rasters.bands import SourceSpec, parse_source
+from geotfr.rasters.safe_open import split_page
 from geotfr.stores.address import address_scheme
 from geotfr.stores.path import is_there
 
@@ -76,7 +77,7 @@ def _elements(item: str, text: str) -> list[int | SourceSpec]:
     if not item:
         raise UsageError(f"--array-band {text!r}: an element is missing; write NAME=BANDS, as in evi=3-14")
     spec = parse_source(item)
-    if address_scheme(spec.path) or is_there(spec.path):
+    if address_scheme(spec.path) or is_there(split_page(spec.path)[0]):
         return [spec]
     if not glob.has_magic(spec.path):
         raise MissingInputError(f"--array-band {text!r}: {spec.path}: no such file")

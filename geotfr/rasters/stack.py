@@ -16,7 +16,7 @@ from geotfr.rasters.gtiff_crs import gtiff_holds
 from geotfr.rasters.masks import nodata_in
 from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
 from geotfr.rasters.remote import ask
-from geotfr.rasters.safe_open import safe_open
+from geotfr.rasters.safe_open import safe_open, split_page, tiff_directories
 from geotfr.stores.address import address_scheme
 
 if TYPE_CHECKING:
@@ -176,15 +176,30 @@ class _Files:
             raise UsageError(f"{parsed.path}:{parsed.band}: no band {parsed.band}; the file has {len(bands)}")
         return (bands[parsed.band - 1],)
 
-    def _file(self, path: str) -> int:
-        if path not in self._numbers:
+    def _file(self, text: str) -> int:
+        if text not in self._numbers:
             request, number = self._request, len(self.described)
+            path, page = split_page(text)
             remote = ask(path) if request.allow_network and address_scheme(path) else None
-            with safe_open(path, allow_drivers=request.allow_drivers, allow_network=request.allow_network) as dataset:
-                file = describe_file(dataset, path, allow_ungeoreferenced=request.allow_ungeoreferenced, remote=remote)
-                bands = describe_bands(dataset, path, source_number=number, warnings=self.warnings)
-            self._add(path, file, bands)
-        return self._numbers[path]
+            with safe_open(text, allow_drivers=request.allow_drivers, allow_network=request.allow_network) as dataset:
+                file = describe_file(
+                    dataset,
+                    path,
+                    allow_ungeoreferenced=request.allow_ungeoreferenced,
+                    remote=remote,
+                    page=page,
+                )
+                directories = tiff_directories(path, remote) if dataset.driver == "GTiff" else []
+                nodata = directories[max(page, 1) - 1].nodata if len(directories) >= max(page, 1) else None
+                bands = describe_bands(dataset, path, source_number=number, nodata_text=nodata, warnings=self.warnings)
+            pages = [place for place, each in enumerate(directories, 1) if each.is_page and not page]
+            if len(pages) > 1:
+                self.warnings.append(
+                    f"{path}: {len(pages):,} pages, of which the first is read; others are"
+                    f" GTIFF_DIR:{pages[1]}:{path}{' and so on' if len(pages) > 2 else ''}"
+                )
+            self._add(text, file, bands)
+        return self._numbers[text]
 
     def _memory(self, source: Any) -> int:
         if id(source) not in self._numbers:

@@ -213,13 +213,15 @@ class WarpedLayer:
             self._warps, self._open, self._pid = {}, ExitStack(), os.getpid()
         if place in self._warps:
             return self._warps[place]
-        path = self._file.path
         if self._file.memory is not None:
             path = self._open.enter_context(_memory_file(self._file.memory)).name
         else:
             remote = self._file.remote
-            safe_open(path, allow_drivers=self._allow_drivers, allow_network=remote is not None).close()
-            path = path if remote is None else gdal_name(remote.address)
+            opened = safe_open(
+                self._file.opened_as, allow_drivers=self._allow_drivers, allow_network=remote is not None
+            )
+            path = opened.name if remote is None else gdal_name(remote.address)
+            opened.close()
         threads = self._threads if self._file.is_worth_threads else 1
         source = rasterio.open(
             view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT"
