@@ -147,7 +147,6 @@ NAMES: dict[str, Callable[[Target], str]] = {
     "vsisparse": lambda t: f"/vsisparse/{t.canary}",
     "vsicrypt": lambda t: f"/vsicrypt/key=x,file={t.canary}",
     "vsistdin": lambda _: "/vsistdin/",
-    "directory of a TIFF": lambda t: f"GTIFF_DIR:1:{t.canary}",
     "raw TIFF": lambda t: f"GTIFF_RAW:{t.canary}",
     "vrt connection": lambda t: f"vrt://{t.canary}",
     "derived subdataset": lambda t: f"DERIVED_SUBDATASET:LOGAMPLITUDE:{t.canary}",
