@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from geotfr.grid.geobox import Affine6
 
-__all__ = ["LONLAT", "Footprints", "bounds_outlines", "lonlat_bounds", "patch_corners"]
+__all__ = ["BEYOND_MAP", "LONLAT", "Footprints", "bounds_outlines", "lonlat_bounds", "patch_corners"]
+
+BEYOND_MAP = "it lies beyond the end of its map"
+"""Why a grid has no bounds whose CRS has some."""
 
 _SPACING_M = 5000.0
 _MOST_PARTS = 64
@@ -99,7 +102,7 @@ class Footprints:
     Attributes
     ----------
     missing
-        Why no patch has bounds, in a few words; empty where they have.
+        Why no patch has bounds, in a few words; empty where its CRS gives them.
     """
 
     def __init__(self, crs: str, affine: Affine6, patch_yx: tuple[int, int]) -> None:
@@ -140,7 +143,8 @@ class Footprints:
         else:
             bounds = self._of_outlines(rows, columns, parts)
         is_odd = ~np.isfinite(bounds).all(axis=1) | self._at_poles(rows, columns) | self._beyond_map(rows, columns)
-        crosses = (bounds[:, 2] - bounds[:, 0] > 180) & ~is_odd
+        bounds[is_odd] = np.nan
+        crosses = bounds[:, 2] - bounds[:, 0] > 180
         if crosses.any():
             bounds[crosses] = self._of_outlines(rows[crosses], columns[crosses], parts, turned=True)
         if is_odd.any():

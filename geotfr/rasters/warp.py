@@ -27,7 +27,7 @@ from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 
 from geotfr.errors import InputError, ReadError
-from geotfr.grid.crs import CrsTransform, crs_wkt, is_geographic
+from geotfr.grid.crs import CrsTransform, crs_wkt, is_geographic, same_crs
 from geotfr.grid.export_grid import to_pixels
 from geotfr.rasters.describe import outside
 from geotfr.rasters.remote import fetching, gdal_name
@@ -323,7 +323,7 @@ def _in_source(
     a, b, c, d, e, f = grid.affine
     columns, lines = x * grid.shape_yx[1], y * grid.shape_yx[0]
     places = [a * columns + b * lines + c, d * columns + e * lines + f]
-    if grid.crs:
+    if grid.crs and not same_crs(grid.crs, geobox.crs):
         # rasterio's own refuses all points if one has no place: corners of a map of the whole Earth have none.
         places = [*CrsTransform(grid.crs, geobox.crs)(places[0], places[1])]
     placed = np.column_stack(places)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from geotfr.grid.footprints import Footprints
+import numpy as np
+
+from geotfr.grid.footprints import BEYOND_MAP, Footprints
 from geotfr.patches.features import FeatureSpec
 from geotfr.records.members import gzip_members
 from geotfr.records.places import ShardContent, record_places
@@ -78,8 +80,11 @@ def write_table_of(
 
 def place_warnings(geobox: GeoBox) -> tuple[str, ...]:
     """What to tell of a table of patches on a grid whose CRS leads to no longitude and latitude."""
-    missing = Footprints(geobox.crs, geobox.affine, geobox.shape_yx).missing if geobox.crs.strip() else ""
-    return (f"the patch table has no west, south, east and north: {missing}",) if missing else ()
+    footprints = Footprints(geobox.crs, geobox.affine, geobox.shape_yx)
+    corner = np.zeros(1, np.int64)
+    if not geobox.crs.strip() or np.isfinite(footprints.lonlat_bounds(corner, corner)).all():
+        return ()
+    return (f"the patch table has no west, south, east and north: {footprints.missing or BEYOND_MAP}",)
 
 
 def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:

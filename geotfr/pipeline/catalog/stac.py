@@ -19,7 +19,7 @@ import numpy as np
 
 from geotfr.errors import InputError, MissingInputError, UsageError
 from geotfr.grid.crs import crs_wkt2
-from geotfr.grid.footprints import Footprints
+from geotfr.grid.footprints import BEYOND_MAP, Footprints
 from geotfr.mixer import is_manifest, is_mixer, read_manifest
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.patches.cut import clamped_fill
@@ -153,9 +153,9 @@ def write_stac_item(
         properties, name = {}, path.stem
     folder = os.path.relpath(path.resolve().parent, target.resolve().parent)
     footprints = Footprints(geobox.crs, geobox.affine, geobox.shape_yx)
-    if footprints.missing:
-        warnings.append(f"the Item has no geometry: {footprints.missing}")
     geometry, bounds = footprints.geojson(), footprints.lonlat_bounds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0]
+    if geometry is None:
+        warnings.append(f"the Item has no geometry: {footprints.missing or BEYOND_MAP}")
     extensions = [_PROJECTION, _FILE, *([_LABEL] if properties else [])]
     if any("classification:classes" in band for asset in assets.values() for band in asset.get("bands", ())):
         extensions.append(_CLASSIFICATION)
