@@ -24,11 +24,20 @@ def check_stac_wanted(*, stac: bool, date: str | None) -> None:
         check_stac()
 
 
-def write_stac(source: Path, *, date: str | None, overwrite: bool, quiet: bool, class_bands: str = "") -> None:
-    """Write the Item of a manifest or a raster, and tell where it is."""
+def write_stac(
+    source: Path,
+    *,
+    date: str | None,
+    overwrite: bool,
+    quiet: bool,
+    class_bands: str = "",
+    classes: str | None = None,
+) -> tuple[str, ...]:
+    """Write the Item of a manifest or a raster, and tell where it is; what a user should know of it."""
     from geotfr.pipeline.catalog.stac import write_stac_item
 
-    made = write_stac_item(source, date=date, class_bands=class_bands, overwrite=overwrite)
+    made = write_stac_item(source, date=date, class_bands=class_bands, classes=classes, overwrite=overwrite)
     warn(made.warnings, quiet=quiet)
     if not quiet:
         click.echo(f"item      {made.path}", err=True)
+    return made.warnings

@@ -7,17 +7,41 @@ foreign input: no text from a file reaches it. PROJ in turn opens what a definit
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from geotfr.errors import InputError
 
 if TYPE_CHECKING:
-    import pyproj
+    from collections.abc import Iterator
 
-__all__ = ["crs_text", "crs_wkt", "is_geographic", "metres_per_unit", "same_crs"]
+    import pyproj
+    from numpy.typing import NDArray
+
+__all__ = [
+    "EARTH_RADIUS_M",
+    "LONLAT",
+    "CrsTransform",
+    "check_crs_in_text",
+    "check_crs_text",
+    "crs_projjson",
+    "crs_text",
+    "crs_wkt",
+    "crs_wkt2",
+    "is_geographic",
+    "metres_per_unit",
+    "projection_scale",
+    "same_crs",
+]
+
+LONLAT = "OGC:CRS84"
+"""Longitude and latitude in degrees on WGS 84."""
 
 EARTH_RADIUS_M = 6378137.0
 """The radius by which a metre counts in degrees. **Source**: grids that Earth Engine exported."""
@@ -29,24 +53,53 @@ AUTHORITIES = ("EPSG", "ESRI", "IAU_2015", "OGC")
 """Whose codes are written, the first that fits; a code of another authority means little to another
 program."""
 
-_PATH = r"[^]\"]*[/\\~]"
-_NAMES_A_FILE = re.compile(
-    rf'''
-    EXTENSION\s*\[\s*"PROJ4\w*"\s*,\s*"{_PATH}             # PROJ's own words within WKT 1, and its form of a grid
-    | PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*"{_PATH}         # a grid in WKT 2
-    | "value"\s*:\s*"{_PATH}                              # a grid in PROJJSON
-    | (?:grids|init|file|model)\s*=[^]+]*[/\\~]           # a grid of a PROJ string, in whatever wrapping
-    ''',
+_NAME = r"@?\w[\w.-]*"
+"""A resource as PROJ looks for it in its own folders alone: without a path, a drive or a scheme."""
+
+_NAMES = rf"{_NAME}(?:\s*,\s*{_NAME})*"
+_END = r"""(?=[\s;"\])]|$)(?!\s*,)"""
+_VALUES = {
+    "grids": re.compile(rf'\s*(?:"{_NAMES}"|{_NAMES}{_END})'),
+    "init": re.compile(rf"\s*[\w.-]+\s*:\s*[\w.-]+{_END}"),
+    "parameterfile": re.compile(rf'\s*"(?:[^"]|"")*"\s*,\s*"{_NAMES}"'),
+    "extension": re.compile(rf'\s*"(?:PROJ4_GRIDS"\s*,\s*"{_NAMES}"|(?!PROJ4_GRIDS")(?:[^"]|"")*")', re.IGNORECASE),
+}
+_KEYS = re.compile(
+    r"""
+    (?: (?P<grids>\w*grids|(?<![a-z])(?:file|model|catalog)) | (?P<init>init) ) \s* =
+    | (?: (?P<parameterfile>PARAMETERFILE) | (?P<extension>EXTENSION) ) \s* [\[(]
+    """,
     re.IGNORECASE | re.VERBOSE,
 )
-_WKT_OR_JSON = re.compile(r"\s*(?:\w+\s*[\[(]|\{)")
+"""Parameters of PROJ whose value is a file, in whatever wrapping (a PROJ string, its words within WKT), and nodes of
+WKT that name one."""
+
+_ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*://|[/\\~@]|\.{1,2}[/\\])", re.IGNORECASE)
+_CRS_WORDS = re.compile(r"(?:proj|init)\s*=|PARAMETERFILE|PROJ4_GRIDS|EXTENSION\s*[\[(]", re.IGNORECASE)
+_CODE = re.compile(r"\w+:\w+")
+_KNOWN_ADDRESS = re.compile(r"\s*https?://(?:www\.)?opengis\.net/(?:def/crs|gml/srs)/", re.IGNORECASE)
+"""Addresses that are names of CRSs; neither PROJ nor GDAL fetches them."""
 
 QUOTE_CHARS = 60
 """How much of a text that can't be parsed an error repeats."""
 
 
+BODY = 0.01
+"""Radii that differ by this share are of two bodies, as PROJ takes them."""
+
 ROUGH = 1e-6
 """Ellipsoids whose radii differ by this share are two; PROJ takes 1e-10 for equal."""
+
+
+@contextmanager
+def _proj_errors(text: str = "") -> Iterator[None]:
+    """Errors of PROJ as InputError of the CRS ``text``."""
+    from pyproj.exceptions import ProjError  # CRSError is one
+
+    try:
+        yield
+    except ProjError as error:
+        raise InputError(f"CRS: {_quoted(text)} can't be used: {_words(error)}") from error
 
 
 # A search for a code takes up to 0.5 s, and a stack of scenes asks for the same one again and again.
@@ -82,7 +135,8 @@ def crs_text(wkt: str) -> str:
     if not wkt.strip():
         return ""
     crs = _parsed(wkt)
-    return _code(crs) or _wkt(crs)
+    with _proj_errors(wkt):
+        return _code(crs) or _wkt(crs)
 
 
 @lru_cache(maxsize=64)
@@ -99,7 +153,82 @@ def crs_wkt(text: str) -> str:
     >>> crs_wkt("EPSG:32633").startswith('PROJCS["WGS 84 / UTM zone 33N"')
     True
     """
-    return _wkt(_parsed(text)) if text.strip() else ""
+    if not text.strip():
+        return ""
+    with _proj_errors(text):
+        return _wkt(_parsed(text))
+
+
+def crs_wkt2(text: str) -> str:
+    """WKT 2 (2019) of a CRS that :func:`crs_wkt` takes.
+
+    >>> crs_wkt2("EPSG:4326").startswith('GEOGCRS["WGS 84"')
+    True
+    """
+    with _proj_errors(text):
+        return str(_parsed(text).to_wkt())
+
+
+def crs_projjson(text: str) -> dict[str, Any]:
+    """PROJJSON of a CRS that :func:`crs_wkt` takes, in JSON types.
+
+    >>> crs_projjson("EPSG:4326")["name"]
+    'WGS 84'
+    """
+    with _proj_errors(text):
+        found: dict[str, Any] = _parsed(text).to_json_dict()
+        return found
+
+
+def check_crs_text(text: str, *, where: str = "CRS", is_whole: bool = True) -> None:
+    """Refuse a text for which PROJ or GDAL would open a file or an address.
+
+    A file that holds the text of a CRS passes it through here before GDAL opens the file: GDAL interprets the text at
+    once. Grids and definitions named without a folder are PROJ's own resources, and pass.
+
+    Parameters
+    ----------
+    text
+        WKT of any version, PROJ string, PROJJSON, URN or name; or a text that holds such ones, with XML's and JSON's
+        escapes resolved.
+    where
+        What the error begins with: the file that holds the text.
+    is_whole
+        ``text`` is a CRS and nothing else, so it may be neither a path nor an address.
+
+    Raises
+    ------
+    InputError
+        If ``text`` names a file by its path, or an address.
+
+    Examples
+    --------
+    >>> check_crs_text("EPSG:4326")
+    >>> check_crs_text("+proj=longlat +nadgrids=@null +type=crs")
+    >>> check_crs_text("+init=/tmp/x:1")
+    Traceback (most recent call last):
+    geotfr.errors.InputError: CRS: '+init=/tmp/x:1' names a file or an address, which are not opened; ...
+    """
+    if is_whole:
+        text = _plain_json(text)
+    bad = next((key for key in _KEYS.finditer(text) if not _VALUES[str(key.lastgroup)].match(text, key.end())), None)
+    if bad or (is_whole and _ADDRESS.match(text) and not _KNOWN_ADDRESS.match(text)):
+        shown = text[bad.start() :] if bad and not is_whole else text
+        raise InputError(
+            f"{where}: {_quoted(shown)} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT"
+        )
+
+
+def check_crs_in_text(text: str, *, where: str) -> None:
+    """Refuse a text in which a CRS may stand somewhere, as :func:`check_crs_text` does, if words of a CRS are there.
+
+    >>> check_crs_in_text("model=/a/b", where="x")
+    >>> check_crs_in_text("<SRS>+proj=longlat +nadgrids=/a/b</SRS>", where="x")
+    Traceback (most recent call last):
+    geotfr.errors.InputError: x: 'nadgrids=/a/b</SRS>' names a file or an address, which are not opened; ...
+    """
+    if _CRS_WORDS.search(text):
+        check_crs_text(text, where=where, is_whole=False)
 
 
 def same_crs(one: str, other: str) -> bool:
@@ -134,8 +263,82 @@ def metres_per_unit(text: str) -> float:
         return 1.0
     crs = _parsed(text)
     factor = float(crs.axis_info[0].unit_conversion_factor) if crs.axis_info else 1.0
+    if not crs.is_geographic:
+        return factor
+    radius = crs.ellipsoid.semi_major_metre if crs.ellipsoid is not None else EARTH_RADIUS_M
     # An angle's factor is in radians.
-    return factor * EARTH_RADIUS_M if crs.is_geographic else factor
+    return factor * (EARTH_RADIUS_M if abs(radius / EARTH_RADIUS_M - 1) < BODY else float(radius))
+
+
+def projection_scale(text: str, x: float, y: float) -> float:
+    """Metres of the projection in a metre on the ground, at a place given in the CRS: the root of the scale of areas.
+
+    1 where there is none: no projection, or no place there.
+
+    >>> round(projection_scale("EPSG:3857", 0, 8399737.9), 2)
+    2.0
+    """
+    import pyproj
+    from pyproj.exceptions import ProjError
+
+    crs = _parsed(text)
+    try:
+        lon, lat = pyproj.Transformer.from_crs(crs, crs.geodetic_crs, always_xy=True).transform(x, y)
+        scale = float(pyproj.Proj(crs).get_factors(lon, lat).areal_scale) if np.isfinite([lon, lat]).all() else 1.0
+    except ProjError:
+        return 1.0
+    return float(np.sqrt(scale)) if np.isfinite(scale) and scale > 0 else 1.0
+
+
+class CrsTransform:
+    """Coordinates of one CRS in another; x is the coordinate along a raster's columns, whatever the CRS says of axes.
+
+    Parameters
+    ----------
+    source, target
+        Texts that :func:`crs_wkt` takes.
+    what
+        What is to be placed, for the error: an option, a file.
+
+    Raises
+    ------
+    InputError
+        If there is no way from one to the other: one is of another body, or has no place on the Earth.
+
+    Examples
+    --------
+    >>> x, y = CrsTransform("EPSG:4326", "EPSG:3857")(np.array([0.0]), np.array([0.0]))
+    >>> [round(float(each[0]), 3) + 0 for each in (x, y)]
+    [0.0, 0.0]
+    """
+
+    def __init__(self, source: str, target: str, *, what: str = "CRS") -> None:
+        import pyproj
+        from pyproj.exceptions import ProjError
+
+        self._words = f"{what}: no way from {_named(source)} to {_named(target)}"
+        ends = _parsed(source), _parsed(target)
+        # PROJ passes the coordinates of these on as if they were places.
+        for text, crs in zip((source, target), ends, strict=True):
+            if crs.is_geocentric or (crs.is_vertical and not crs.is_compound):
+                raise InputError(f"{self._words}: {_named(text)} is no CRS of a map")
+        try:
+            self._transformer = pyproj.Transformer.from_crs(*ends, always_xy=True)
+            self(np.zeros(1), np.zeros(1))
+        except ProjError as error:
+            raise InputError(f"{self._words}: {_words(error)}") from error
+
+    def __call__(
+        self, x: NDArray[np.float64], y: NDArray[np.float64], *, is_inverse: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``x`` and ``y`` in the target, or the target's in the source; infinite where there is no place."""
+        from pyproj.exceptions import ProjError
+
+        try:
+            moved_x, moved_y = self._transformer.transform(x, y, direction="INVERSE" if is_inverse else "FORWARD")
+        except ProjError as error:
+            raise InputError(f"{self._words}: {_words(error)}") from error
+        return np.asarray(moved_x, np.float64), np.asarray(moved_y, np.float64)
 
 
 @lru_cache(maxsize=64)
@@ -145,11 +348,8 @@ def _parsed(text: str) -> pyproj.CRS:
 
     if len(text) > MAX_TEXT_CHARS:
         raise InputError(f"CRS: a text of {len(text):,} characters, allowed are {MAX_TEXT_CHARS:,}")
-    shown = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
-    # A slash is no part of a PROJ string but in a path; names in WKT and PROJJSON have it often.
-    is_proj_string = "=" in text and not _WKT_OR_JSON.match(text)
-    if (is_proj_string and re.search(r"[/\\~]", text)) or _NAMES_A_FILE.search(text):
-        raise InputError(f"CRS: {shown!r} names a file or an address, which are not opened; give AUTHORITY:CODE or WKT")
+    text = _plain_json(text)
+    check_crs_text(text)
     try:
         # pyproj tells on stderr that +init will go; what it means is known until then.
         with warnings.catch_warnings():
@@ -157,8 +357,51 @@ def _parsed(text: str) -> pyproj.CRS:
             return pyproj.CRS.from_user_input(text)
     except CRSError as error:
         raise InputError(
-            f"CRS: {shown!r} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
+            f"CRS: {_quoted(text)} can't be parsed; give AUTHORITY:CODE (EPSG:32633), WKT or a PROJ string"
         ) from error
+
+
+def _words(error: Exception) -> str:
+    """What PROJ says, without the words that pyproj puts before it."""
+    text = " ".join(str(error).split())
+    found = re.search(r"\((?:Internal Proj Error: )?(.*)\)$", text)
+    if found is None:
+        return "PROJ knows none" if text.startswith("Error creating Transformer") else text.rstrip(".")
+    return found[1].removeprefix("proj_create_operations: ").partition(". You may override")[0]
+
+
+def _named(text: str) -> str:
+    """The CRS in few words: its code, or the name in its WKT."""
+    found = re.match(r'\s*\w+\s*\[\s*"([^"]*)"', text)
+    return _quoted(found[1]) if found else text if _CODE.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…")
+
+
+def _plain_json(text: str) -> str:
+    """PROJJSON without escapes and repeated keys, in which no value is a file; other texts as they are."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(found, dict):
+        return text
+    parts: list[Any] = [found]
+    for part in parts:  # it grows
+        if isinstance(part, dict):
+            # Words of PROJ, which pyproj makes a PROJ string of; and a grid file of PROJJSON.
+            for key, value in part.items():
+                words = ",".join(map(str, value)) if isinstance(value, list) else value
+                if isinstance(words, str):
+                    check_crs_text(f"{'file' if key == 'value' else key}={words}", is_whole=False)
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+        elif isinstance(part, str):
+            check_crs_text(part, is_whole=False)
+    return json.dumps(found)
 
 
 def _equal(one: pyproj.CRS, other: pyproj.CRS) -> bool:

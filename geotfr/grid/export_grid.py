@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from geotfr.errors import InputError, UsageError
-from geotfr.grid.crs import crs_text, crs_wkt, is_geographic, metres_per_unit, same_crs
+from geotfr.grid.crs import CrsTransform, crs_text, crs_wkt, is_geographic, metres_per_unit, same_crs
 from geotfr.grid.geobox import Affine6, GeoBox
 from geotfr.grid.region import Region
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-    from pyproj import Transformer
     from shapely.geometry.base import BaseGeometry
 
 __all__ = ["ExportGrid", "GridRequest", "export_grid", "lattice_offset", "to_pixels"]
@@ -315,16 +314,15 @@ def _whole(source: GeoBox, crs: str) -> BaseGeometry:
     **Source**: ``GDALSuggestedWarpOutput2``, which looks inside as well.
     """
     import shapely
-    from pyproj import Transformer
 
     outline = _transformed(_outline(source), source.crs, crs, what="the source", inside=False)
     if same_crs(source.crs, crs) or is_geographic(crs):
         return outline
-    transformer = Transformer.from_crs(source.crs, crs, always_xy=True)
+    transform = CrsTransform(source.crs, crs, what="the source")
 
     def moved(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
         x, y = _to_ground(source.affine, pixels.reshape(-1, 2)).T
-        found: NDArray[np.float64] = np.column_stack(transformer.transform(x, y)).reshape(pixels.shape)
+        found: NDArray[np.float64] = np.column_stack(transform(x, y)).reshape(pixels.shape)
         return found
 
     rows, cols = (np.linspace(0, side, EDGE_PIECES + 1) for side in source.shape_yx)
@@ -364,8 +362,8 @@ def _sides_of_cuts(
     return [moved(start), moved(stop)]
 
 
-def _inner_points(shape: BaseGeometry, transformer: Transformer) -> NDArray[np.float64]:
-    """Points (x, y) inside ``shape``, moved by ``transformer``, (n, 2); what has no coordinates then is left out."""
+def _inner_points(shape: BaseGeometry, transform: CrsTransform) -> NDArray[np.float64]:
+    """Points (x, y) inside ``shape``, moved by ``transform``, (n, 2); what has no coordinates then is left out."""
     import shapely
 
     west, south, east, north = shape.bounds
@@ -373,7 +371,7 @@ def _inner_points(shape: BaseGeometry, transformer: Transformer) -> NDArray[np.f
     ratios = (np.arange(INNER_PIECES) + 0.5) / INNER_PIECES
     x, y = (axis.ravel() for axis in np.meshgrid(west + ratios * (east - west), south + ratios * (north - south)))
     inside = shapely.contains_xy(shape, x, y)
-    points: NDArray[np.float64] = np.column_stack(transformer.transform(x[inside], y[inside]))
+    points: NDArray[np.float64] = np.column_stack(transform(x[inside], y[inside]))
     return points[np.isfinite(points).all(axis=1)]
 
 
@@ -408,7 +406,6 @@ def _beside(shape: BaseGeometry, source: GeoBox, crs: str) -> BaseGeometry:
     :func:`geotfr.rasters.layers.make_layer`.
     """
     import shapely
-    from pyproj import Transformer
     from shapely.affinity import translate
 
     if not is_geographic(crs):
@@ -417,7 +414,8 @@ def _beside(shape: BaseGeometry, source: GeoBox, crs: str) -> BaseGeometry:
     least, _, most, _ = source.bounds()
     is_in_source = same_crs(source.crs, crs)
     if not is_in_source:
-        centre, _ = Transformer.from_crs(source.crs, crs, always_xy=True).transform(centre, y)
+        moved, _ = CrsTransform(source.crs, crs, what="the source")(np.array([centre]), np.array([y]))
+        centre = float(moved[0])
     parts = []
     for part in shapely.get_parts(shape):
         west, _, east, _ = part.bounds
@@ -442,18 +440,17 @@ def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str, insid
     With ``inside`` it is refused where the projected edges don't enclose what they enclose on the ground.
     """
     import shapely
-    from pyproj import Transformer
 
     if same_crs(crs, target):
         return shape
     if not crs:
         raise UsageError(f"{what} has no CRS to place it by; say which one with --crs")
-    transformer = Transformer.from_crs(crs, target, always_xy=True)
+    transform = CrsTransform(crs, target, what=what)
     turns = is_geographic(target)
 
     def project(ring: BaseGeometry) -> NDArray[np.float64]:
         points = shapely.get_coordinates(ring)
-        moved = np.column_stack(transformer.transform(points[:, 0], points[:, 1]))
+        moved = np.column_stack(transform(points[:, 0], points[:, 1]))
         if not np.isfinite(moved).all():
             raise InputError(
                 f"{what}: a part of it has no coordinates in {_short(target)}; choose another CRS or region"
@@ -475,7 +472,7 @@ def _transformed(shape: BaseGeometry, crs: str, target: str, *, what: str, insid
                 hole[:, 0] += 360 * round((outer[0, 0] - hole[0, 0]) / 360)
         parts.append(shapely.make_valid(shapely.Polygon(outer, holes)))
         if inside and not turns:
-            _check_inside(parts[-1], outer, _inner_points(part, transformer), f"{what}: {_short(target)}")
+            _check_inside(parts[-1], outer, _inner_points(part, transform), f"{what}: {_short(target)}")
     return shapely.union_all(parts)
 
 

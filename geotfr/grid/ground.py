@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from geotfr.grid.crs import EARTH_RADIUS_M, crs_wkt, is_geographic, metres_per_unit
+from geotfr.grid.crs import EARTH_RADIUS_M, is_geographic, metres_per_unit, projection_scale
 
 if TYPE_CHECKING:
     from geotfr.grid.geobox import GeoBox
@@ -29,16 +29,8 @@ def ground_units(crs: str, x: float, y: float) -> tuple[float, float]:
     if is_geographic(crs):
         latitude = y * unit / METRES_PER_DEGREE
         return unit * math.cos(math.radians(min(abs(latitude), 89.9))), unit
-    import pyproj
-
-    parsed = pyproj.CRS.from_user_input(crs_wkt(crs))
-    lon, lat = pyproj.Transformer.from_crs(parsed, parsed.geodetic_crs, always_xy=True).transform(x, y)
-    if not (math.isfinite(lon) and math.isfinite(lat)):
-        return unit, unit
-    scale = float(pyproj.Proj(parsed).get_factors(lon, lat).areal_scale)
-    if not math.isfinite(scale) or scale <= 0:
-        return unit, unit
-    return unit / math.sqrt(scale), unit / math.sqrt(scale)
+    unit /= projection_scale(crs, x, y)
+    return unit, unit
 
 
 def pixel_metres(geobox: GeoBox) -> tuple[float, float]:

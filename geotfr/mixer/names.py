@@ -82,6 +82,11 @@ class SetNames:
             folder, name = path, ""
         else:
             folder, name = path.parent, path.name
+        if "\\" in name:
+            raise UsageError(
+                f"output prefix {text!r}: a name with a backslash is a path on other systems, and no command reads such"
+                " a set; give another"
+            )
         return SetNames(folder=folder, name=name, naming=naming, compressed_suffix=compressed_suffix)
 
     @property

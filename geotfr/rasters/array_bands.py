@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from geotfr.errors import MissingInputError, UsageError
 from geotfr.rasters.bands import SourceSpec, parse_source
+from geotfr.rasters.safe_open import split_page
 from geotfr.rasters.series import Gaps, expanded, gaps_between
 from geotfr.stores.address import address_scheme
 from geotfr.stores.path import is_there
@@ -93,7 +94,7 @@ def _elements(item: str, text: str, warnings: list[str]) -> list[_Element]:
     if not item:
         raise UsageError(f"--array-band {text!r}: an element is missing; write NAME=BANDS, as in evi=3-14")
     spec = parse_source(item)
-    if address_scheme(spec.path) or is_there(spec.path):
+    if address_scheme(spec.path) or is_there(split_page(spec.path)[0]):
         return [spec]
     given = expanded(spec.path)
     if given is not None:

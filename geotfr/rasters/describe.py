@@ -81,6 +81,8 @@ class SourceFile:
         The pixels of a source in memory, which has no path; None for a file.
     remote
         What the server tells of a file that is fetched; None for a local one.
+    page
+        Which image of a TIFF it is, from 1; 0 for the first one.
     """
 
     name: str
@@ -95,6 +97,12 @@ class SourceFile:
     alpha_bands: tuple[int, ...]
     memory: MemoryRaster | None = None
     remote: RemoteFile | None = None
+    page: int = 0
+
+    @property
+    def opened_as(self) -> str:
+        """The name by which :func:`geotfr.rasters.safe_open.safe_open` opens it."""
+        return f"GTIFF_DIR:{self.page}:{self.path}" if self.page else self.path
 
     @property
     def has_version(self) -> bool:
@@ -113,7 +121,12 @@ class SourceFile:
 
 
 def describe_file(
-    dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool, remote: RemoteFile | None = None
+    dataset: DatasetReader,
+    path: str,
+    *,
+    allow_ungeoreferenced: bool,
+    remote: RemoteFile | None = None,
+    page: int = 0,
 ) -> SourceFile:
     """The facts of an open raster; ``remote`` is what the server tells of one that is fetched.
 
@@ -136,6 +149,7 @@ def describe_file(
         name=name_of(path),
         size_bytes=Path(path).stat().st_size if remote is None else remote.size_bytes,
         remote=remote,
+        page=page,
         path=path,
         geobox=_geobox(dataset, path, allow_ungeoreferenced=allow_ungeoreferenced),
         block_shape_yx=(max(rows), max(cols)),
@@ -171,9 +185,18 @@ def _geobox(dataset: DatasetReader, path: str, *, allow_ungeoreferenced: bool) -
 
 
 def describe_bands(
-    dataset: DatasetReader, path: str, *, source_number: int, warnings: list[str]
+    dataset: DatasetReader,
+    path: str,
+    *,
+    source_number: int,
+    nodata_text: str | None = None,
+    warnings: list[str],
 ) -> tuple[SourceBand, ...]:
-    """All bands of an open raster, without names; what a user should know is added to ``warnings``."""
+    """All bands of an open raster, without names; what a user should know is added to ``warnings``.
+
+    ``nodata_text`` is the nodata tag of a GeoTIFF, as it is written: GDAL makes a number of any text, and drops numbers
+    that the type doesn't hold.
+    """
     try:
         descriptions = dataset.descriptions
     except UnicodeDecodeError:
@@ -182,14 +205,18 @@ def describe_bands(
         bad = [str(index) for index, text in enumerate(found, start=1) if _NOT_UTF8 in text]
         warnings.append(f"{path}: descriptions that are not UTF-8 are skipped: of band {', '.join(bad)}")
     bands = []
-    tags = _nodata_tags(dataset)
+    tags = _nodata_tags(dataset, nodata_text)
+    useless: dict[str, list[str]] = {}
     for index in dataset.indexes:
         dtype, tag = _dtype(dataset.dtypes[index - 1]), tags[index - 1]
+        nodata = () if tag is None or dtype.kind == "c" else _nodata_in(dtype, tag)
+        if tag is not None and not nodata and not (dtype.kind in "fc" and _is_nan(tag)):
+            useless.setdefault(f"{tag!s:.40} in {dataset.dtypes[index - 1]}", []).append(str(index))
         bands.append(
             SourceBand(
                 name="",
                 dtype=dtype,
-                nodata=() if tag is None or dtype.kind == "c" else nodata_in(dtype, tag),
+                nodata=nodata,
                 scale=float(dataset.scales[index - 1]),
                 offset=float(dataset.offsets[index - 1]),
                 description=descriptions[index - 1] or "",
@@ -198,6 +225,12 @@ def describe_bands(
                 index=index,
                 is_alpha=dataset.colorinterp[index - 1] == ColorInterp.alpha,
             )
+        )
+    for words, indexes in useless.items():
+        many = f"bands {', '.join(indexes[:8])}{' and others' if len(indexes) > 8 else ''}"
+        warnings.append(
+            f"{path}: {many if len(indexes) > 1 else f'band {indexes[0]}'}: its nodata {words} is no value of the type,"
+            " and masks nothing"
         )
     return tuple(bands)
 
@@ -273,8 +306,50 @@ def grid_words(geobox: GeoBox) -> str:
     return f"{cols}x{rows}, transform {list(geobox.affine)}, CRS {crs or 'none'}"
 
 
-def _nodata_tags(dataset: DatasetReader) -> Sequence[float | str | None]:
-    """Each band's nodata tag; of 64-bit integers its digits, which rasterio's float64 would round or leave out."""
+def _nodata_in(dtype: np.dtype[np.generic], tag: float | str) -> tuple[float, ...]:
+    try:
+        return nodata_in(dtype, tag)
+    except ValueError:  # a text that is no number
+        return ()
+
+
+def _is_nan(tag: float | str) -> bool:
+    try:
+        return bool(np.isnan(float(tag)))
+    except ValueError:
+        return False
+
+
+def _nodata_tags(dataset: DatasetReader, text: str | None) -> Sequence[float | str | None]:
+    """Each band's nodata tag; of 64-bit integers its digits, which rasterio's float64 would round or leave out.
+
+    ``text`` is the tag of a GeoTIFF, of all its bands: it decides where GDAL's number isn't what it says.
+    """
+    found = _gdal_nodata_tags(dataset)
+    words = (text or "").split()
+    if not words:
+        return found
+    return [words[0] if tag is None or _is_misread(words[0], tag) else tag for tag in found]
+
+
+def _is_misread(text: str, tag: float | str) -> bool:
+    """Whether GDAL made the number ``tag`` of a ``text`` that says another: of its first digits, or by wrapping it.
+
+    A number that is neither comes from elsewhere, a side file.
+    """
+    try:
+        if float(text) == float(tag) or (np.isnan(float(text)) and np.isnan(float(tag))):
+            return False
+    except ValueError:
+        if re.match(r"-?1\.#(IND|QNAN|INF)", text):  # what Microsoft's library calls NaN and infinity
+            return False
+    digits = re.match(r"[+-]?\d+", text)
+    decimals = re.match(r"[+-]?\d+(\.\d*)?", text)
+    whole = int(digits[0]) if digits else 0
+    return float(tag) in (float(whole), float(whole % 2**64), float(decimals[0]) if decimals else 0.0)
+
+
+def _gdal_nodata_tags(dataset: DatasetReader) -> Sequence[float | str | None]:
     if not any(dtype in ("int64", "uint64") for dtype in dataset.dtypes):
         return list(dataset.nodatavals)
     return [band.findtext("NoDataValue") for band in _told_bands(dataset)]

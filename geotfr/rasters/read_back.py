@@ -11,6 +11,7 @@ import numpy as np
 from geotfr.errors import GeotfrError, OutputError
 from geotfr.grid import Window
 from geotfr.grid.crs import crs_text, same_crs
+from geotfr.rasters.gtiff_crs import gtiff_holds
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, safe_open
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def check_raster(
     for fact, value in wanted.items():
         if found[fact] != value and not (value is not None and value != value and found[fact] != found[fact]):
             raise OutputError(f"{name}: read back with another {fact}: {found[fact]}, written {value}")
-    if not same_crs(crs, geobox.crs):
+    if not same_crs(crs, geobox.crs if gtiff_holds(geobox.crs) else ""):
         raise OutputError(f"{name}: GeoTIFF doesn't keep the CRS {geobox.crs[:60]!r}; read back {crs[:60]!r}")
 
 

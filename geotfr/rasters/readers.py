@@ -117,7 +117,7 @@ class FileReader:
             self._open, self._pid = None, os.getpid()
         if self._open is None:
             self._open = safe_open(
-                self._file.path,
+                self._file.opened_as,
                 allow_drivers=self._allow_drivers,
                 allow_network=self._file.remote is not None,
                 threads=self._threads,

@@ -14,7 +14,7 @@ from geotfr.grid import GeoBox
 from geotfr.patches.stretch import PERCENTILES, limits_of, shades
 from geotfr.rasters.describe import describe_file
 from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
-from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, raster_env, safe_open
+from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, raster_env, safe_open, split_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +132,7 @@ def picture_of(
 
 
 def _opened(path: str) -> DatasetReader:
-    if not os.path.exists(path):  # noqa: PTH110  (a name as it is given)
+    if not os.path.exists(split_page(path)[0]):  # noqa: PTH110  (a name as it is given)
         raise MissingInputError(f"{path}: no such file; a raster is expected")
     return safe_open(path)
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
 
 import rasterio
 
 from geotfr.errors import InputError, MissingInputError
-from geotfr.rasters.formats import HEAD_BYTES
 from geotfr.stores.address import STORE_SCHEMES, StoreAddress, address_scheme
 from geotfr.stores.path import StorePath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["HTTP_OPTIONS", "NO_ADDRESS", "RemoteFile", "ask", "fetching", "gdal_name", "is_readable_address"]
 
@@ -31,6 +34,7 @@ HTTP_OPTIONS = {
 }
 """GDAL's configuration of its own fetching."""
 
+_HEAD_BYTES = 1 << 14
 _ALLOWED = "CPL_VSIL_CURL_ALLOWED_FILENAME"
 NO_ADDRESS = {_ALLOWED: "none"}
 """GDAL's configuration for opening nothing through its virtual file systems of the network (``/vsicurl/`` and all that
@@ -59,13 +63,32 @@ class RemoteFile:
     version
         Its ETag, or else its time of change; empty if the server tells neither.
     head
-        Its first bytes.
+        Its first bytes, 16 KiB at most: the directory of a cloud-optimised GeoTIFF is among them.
     """
 
     address: str
     size_bytes: int
     version: str
     head: bytes
+
+    def read_at(self, start: int, size: int) -> bytes:
+        """``size`` bytes from ``start`` on, fewer where the file ends before.
+
+        Raises
+        ------
+        InputError
+            The server refuses, or can't be reached.
+        """
+        stop = min(start + size, self.size_bytes)
+        if stop <= len(self.head) or stop <= start:
+            return self.head[start:stop]
+        if address_scheme(self.address) in STORE_SCHEMES:
+            place = StorePath(StoreAddress.of_folder(self.address).folder)
+            return place.client.read_range(place.key, start, stop)
+        with _fetched(self.address, start, stop) as answer:
+            if answer.status != HTTPStatus.PARTIAL_CONTENT:
+                answer.read(start)
+            return bytes(answer.read(stop - start))
 
 
 def fetching(remote: RemoteFile | None) -> AbstractContextManager[object]:
@@ -142,23 +165,30 @@ def ask(address: str) -> RemoteFile:
         raise InputError(
             f"{address}: an address of a kind that can't be read; allowed are https://, http://, s3://, gs:// and az://"
         )
-    try:
-        request = urllib.request.Request(address, headers={"Range": f"bytes=0-{HEAD_BYTES - 1}"})
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            head = answer.read(HEAD_BYTES)
-            told, status = answer.headers, answer.status
-    except urllib.error.HTTPError as error:
-        kind = MissingInputError if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE) else InputError
-        raise kind(f"{address}: the server answers {error.code} {error.reason}") from error
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise InputError(f"{address}: can't be fetched: {' '.join(str(reason).split())}") from error
+    with _fetched(address, 0, _HEAD_BYTES) as answer:
+        head = answer.read(_HEAD_BYTES)
+        told, status = answer.headers, answer.status
     text = told.get("Content-Range", "").rpartition("/")[2] if status == HTTPStatus.PARTIAL_CONTENT else ""
     text = text or told.get("Content-Length", "")
     if not text.isdecimal():
         raise InputError(f"{address}: the server doesn't tell the file's size; fetch the file and name it instead")
     version = told.get("ETag") or told.get("Last-Modified") or ""
     return RemoteFile(address=address, size_bytes=int(text), version=version, head=head)
+
+
+@contextmanager
+def _fetched(address: str, start: int, stop: int) -> Iterator[Any]:
+    """The server's answer when asked for some bytes; one that knows no ranges sends all."""
+    try:
+        request = urllib.request.Request(address, headers={"Range": f"bytes={start}-{stop - 1}"})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            yield answer
+    except urllib.error.HTTPError as error:
+        kind = MissingInputError if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE) else InputError
+        raise kind(f"{address}: the server answers {error.code} {error.reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(f"{address}: can't be fetched: {' '.join(str(reason).split())}") from error
 
 
 def is_readable_address(path: str) -> bool:
@@ -169,7 +199,7 @@ def is_readable_address(path: str) -> bool:
 def _ask_store(address: str) -> RemoteFile:
     place = StorePath(StoreAddress.of_folder(address).folder)
     found = place.found()
-    head = place.client.read_range(place.key, 0, min(HEAD_BYTES, found.size), etag=found.etag) if found.size else b""
+    head = place.client.read_range(place.key, 0, min(_HEAD_BYTES, found.size), etag=found.etag) if found.size else b""
     return RemoteFile(
         address=str(place), size_bytes=found.size, version=found.etag or found.change.isoformat(), head=head
     )

@@ -8,7 +8,9 @@ and given to GDAL as the only one; side files that GDAL opens on its own are che
 from __future__ import annotations
 
 import ctypes
+import html
 import os
+import re
 import stat
 import threading
 import warnings
@@ -20,12 +22,15 @@ from typing import TYPE_CHECKING
 import rasterio
 import rasterio._base
 from rasterio._err import CPLE_BaseError
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 
 from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.grid.crs import check_crs_in_text, check_crs_text
 from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
 from geotfr.rasters.remote import HTTP_OPTIONS, NO_ADDRESS, ask, fetching, gdal_name, is_readable_address
+from geotfr.rasters.tiff_directories import TiffDirectory, read_directories
 from geotfr.stores.address import address_scheme
+from geotfr.stores.path import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,9 +48,11 @@ __all__ = [
     "quiet_georeference",
     "raster_env",
     "safe_open",
+    "split_page",
+    "tiff_directories",
 ]
 
-GDAL_ERRORS = (RasterioError, CPLE_BaseError, OSError)
+GDAL_ERRORS = (RasterioError, CPLE_BaseError, CRSError, OSError)
 """What a call into rasterio raises when GDAL fails; rasterio keeps the second family to itself."""
 
 DEFAULT_CACHE_BYTES = 32 << 20
@@ -67,6 +74,12 @@ SIDE_FILE_SUFFIXES = tuple(
     variant for suffix in (".ovr", ".msk", ".ovr.ovr", ".msk.ovr", ".ovr.msk") for variant in (suffix, suffix.upper())
 )
 """Names that GDAL opens beside a raster, with any driver that takes them."""
+
+_CRS_SUFFIXES = (".aux", ".AUX", ".prj", ".PRJ")
+"""Other side files that hold a CRS; the first ones are not XML."""
+
+_MOST_SIDE_BYTES = 64 << 20
+_PAGE = re.compile(r"GTIFF_DIR:([1-9][0-9]{0,5}):(.+)", re.DOTALL)
 
 # warnings.catch_warnings changes process-wide state.
 _warnings_lock = threading.Lock()
@@ -114,7 +127,8 @@ def safe_open(
     Parameters
     ----------
     path
-        A local file; an address of a web server or an object store, if the network is allowed.
+        A local file, or ``GTIFF_DIR:2:FILE`` for the second image of a TIFF; an address of a web server or an object
+        store, if the network is allowed.
     allow_drivers
         GDAL drivers that may open it. Where the first bytes tell the driver, that one is used if it is
         allowed; where they don't, the allowed ones that have no such mark are tried in turn.
@@ -133,17 +147,24 @@ def safe_open(
         If it is something else than an allowed raster, or names other files as its overviews or mask.
     """
     hush_libtiff()
-    text = os.fspath(path)
+    text, page = split_page(os.fspath(path))
     remote = ask(text) if allow_network and address_scheme(text) else None
     head = _head(text) if remote is None else remote.head
-    drivers = _drivers(text, head, allow_drivers)
+    drivers = _drivers(text, head[:HEAD_BYTES], allow_drivers)
     if remote is None:
         _check_side_files(text)
+        _check_side_crs(text)
+    if is_tiff(head):
+        # GDAL interprets GeoTIFF keys when it opens the raster.
+        for directory in tiff_directories(text, remote):
+            check_crs_text(directory.crs_texts, where=text, is_whole=False)
+    elif page:
+        raise InputError(f"{text}: {kind_of(head[:HEAD_BYTES]).words}, not a TIFF; it has no pages")
     while True:
         driver = drivers.pop(0)
         options = {"NUM_THREADS": str(threads)} if driver == "GTiff" and threads > 1 else {}
         try:
-            return _checked(_open(text, driver, options, remote=remote), text)
+            return _checked(_open(text, driver, options, page=page, remote=remote), text)
         except InputError:
             if not drivers:
                 raise
@@ -187,6 +208,62 @@ def _drivers(path: str, head: bytes, allowed: Sequence[str]) -> list[str]:
     raise InputError(f"{path}: {kind.words}, not a TIFF; {advice}")
 
 
+def split_page(text: str) -> tuple[str, int]:
+    """The file and the page, from 1, that ``GTIFF_DIR:page:file`` names; page 0 for any other text.
+
+    A file that is called so wins.
+
+    >>> split_page("GTIFF_DIR:2:scan.tif"), split_page("scan.tif")
+    (('scan.tif', 2), ('scan.tif', 0))
+    """
+    match = _PAGE.fullmatch(text)
+    if match is None or is_there(text):
+        return text, 0
+    if address_scheme(match[2]):
+        raise InputError(f"{text}: pages are read of local files alone; fetch the file and name it instead")
+    return match[2], int(match[1])
+
+
+def tiff_directories(path: str, remote: RemoteFile | None) -> list[TiffDirectory]:
+    """The directories of a TIFF, in the order in which ``GTIFF_DIR:page:file`` counts them; of one that is fetched the
+    first alone, which GDAL opens.
+
+    Raises
+    ------
+    InputError
+        Texts of GeoTIFF keys that are too long.
+    """
+    if remote is not None:
+        return read_directories(remote.read_at, where=path, most=1)
+    with open(path, "rb") as file:  # noqa: PTH123  (a name as it is given)
+
+        def read_at(start: int, size: int) -> bytes:
+            file.seek(start)
+            return file.read(size)
+
+        return read_directories(read_at, where=path)
+
+
+def _check_side_crs(path: str) -> None:
+    """Refuse side files whose CRS names a file: GDAL interprets them when it opens the raster.
+
+    What isn't a CRS is not looked at: all of the file counts as one text.
+    """
+    stem = os.path.splitext(path)[0]  # noqa: PTH122
+    sides = [f"{path}{suffix}.aux.xml" for suffix in ("", *SIDE_FILE_SUFFIXES)]
+    sides += [base + suffix for base in dict.fromkeys((path, stem)) for suffix in _CRS_SUFFIXES]
+    for side in sides:
+        if not os.path.isfile(side):  # noqa: PTH113
+            continue
+        if os.path.islink(side) and not os.path.islink(path):  # noqa: PTH114
+            raise InputError(f"{side}: side file of {Path(path).name}, a link; GDAL would follow it: remove it")
+        with open(side, "rb") as file:  # noqa: PTH123
+            content = file.read(_MOST_SIDE_BYTES + 1)
+        if len(content) > _MOST_SIDE_BYTES:
+            raise InputError(f"{side}: side file of {Path(path).name}, more than {_MOST_SIDE_BYTES:,} bytes; remove it")
+        check_crs_in_text(html.unescape(content.decode("latin-1")), where=side)
+
+
 def _check_side_files(path: str) -> None:
     for suffix in SIDE_FILE_SUFFIXES:
         side = path + suffix
@@ -198,16 +275,19 @@ def _check_side_files(path: str) -> None:
             )
 
 
-def _open(path: str, driver: str, options: dict[str, str], *, remote: RemoteFile | None) -> DatasetReader:
-    # An absolute path: 'https://x' and 'GTIFF_DIR:1:x' are names of files here, not addresses or directives.
+def _open(path: str, driver: str, options: dict[str, str], *, page: int, remote: RemoteFile | None) -> DatasetReader:
+    # An absolute path: 'https://x' and 'GTIFF_RAW:x' are names of files here, not addresses or directives.
     absolute = os.path.abspath(path) if remote is None else gdal_name(remote.address)  # noqa: PTH100  (resolve follows links)
+    if page:
+        absolute = f"GTIFF_DIR:{page}:{absolute}"
     try:
         with quiet_georeference(), fetching(remote):
             return rasterio.open(absolute, driver=driver, sharing=False, **options)
     except (*GDAL_ERRORS, ValueError) as error:
         if driver not in _known_drivers():
             raise UsageError(f"--allow-driver {driver}: GDAL has no such driver here") from error
-        raise InputError(f"{path}: can't be opened as {driver}: {gdal_words(error)}") from error
+        what = f"page {page} of {path}" if page else path
+        raise InputError(f"{what}: can't be opened as {driver}: {gdal_words(error)}") from error
 
 
 def _known_drivers() -> set[str]:

@@ -22,6 +22,7 @@ from geotfr.grid.crs import crs_wkt
 from geotfr.rasters import creation
 from geotfr.rasters.complaints import Complaints, listening
 from geotfr.rasters.float_tiles import takes_float_tiles
+from geotfr.rasters.gtiff_crs import gtiff_holds
 from geotfr.rasters.safe_open import GDAL_ERRORS, gdal_words, hush_libtiff, quiet_georeference
 from geotfr.rasters.tile_writer import FloatTileWriter
 from geotfr.rasters.write_error import DISK_HINT
@@ -121,7 +122,7 @@ class GeoTiffSink:
             options["SPARSE_OK"] = "TRUE"
         self._tags: list[dict[str, str]] = []
         self._tiles: FloatTileWriter | None = None
-        wkt = crs_wkt(geobox.crs)
+        wkt = crs_wkt(geobox.crs) if gtiff_holds(geobox.crs) else ""
         hush_libtiff()
         with gdal_calls(self.path, "can't be made") as complaints, quiet_georeference():
             # rasterio would open an existing file, by any driver that takes it, to delete it.

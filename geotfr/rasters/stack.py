@@ -12,10 +12,11 @@ from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.rasters.array_bands import MissingFile, parse_array_band
 from geotfr.rasters.bands import SourceBand, SourceSpec, band_names, parse_source, select_bands
 from geotfr.rasters.describe import IDENTITY, SourceFile, describe_bands, describe_file, describe_memory
+from geotfr.rasters.gtiff_crs import gtiff_holds
 from geotfr.rasters.masks import nodata_in
 from geotfr.rasters.memory import MemoryRaster, is_memory_source, memory_raster
 from geotfr.rasters.remote import ask
-from geotfr.rasters.safe_open import safe_open
+from geotfr.rasters.safe_open import safe_open, split_page, tiff_directories
 from geotfr.stores.address import address_scheme
 
 if TYPE_CHECKING:
@@ -176,15 +177,30 @@ class _Files:
             raise UsageError(f"{parsed.path}:{parsed.band}: no band {parsed.band}; the file has {len(bands)}")
         return (bands[parsed.band - 1],)
 
-    def _file(self, path: str) -> int:
-        if path not in self._numbers:
+    def _file(self, text: str) -> int:
+        if text not in self._numbers:
             request, number = self._request, len(self.described)
+            path, page = split_page(text)
             remote = ask(path) if request.allow_network and address_scheme(path) else None
-            with safe_open(path, allow_drivers=request.allow_drivers, allow_network=request.allow_network) as dataset:
-                file = describe_file(dataset, path, allow_ungeoreferenced=request.allow_ungeoreferenced, remote=remote)
-                bands = describe_bands(dataset, path, source_number=number, warnings=self.warnings)
-            self._add(path, file, bands)
-        return self._numbers[path]
+            with safe_open(text, allow_drivers=request.allow_drivers, allow_network=request.allow_network) as dataset:
+                file = describe_file(
+                    dataset,
+                    path,
+                    allow_ungeoreferenced=request.allow_ungeoreferenced,
+                    remote=remote,
+                    page=page,
+                )
+                directories = tiff_directories(path, remote) if dataset.driver == "GTiff" else []
+                nodata = directories[max(page, 1) - 1].nodata if len(directories) >= max(page, 1) else None
+                bands = describe_bands(dataset, path, source_number=number, nodata_text=nodata, warnings=self.warnings)
+            pages = [place for place, each in enumerate(directories, 1) if each.is_page and not page]
+            if len(pages) > 1:
+                self.warnings.append(
+                    f"{path}: {len(pages):,} pages, of which the first is read; others are"
+                    f" GTIFF_DIR:{pages[1]}:{path}{' and so on' if len(pages) > 2 else ''}"
+                )
+            self._add(text, file, bands)
+        return self._numbers[text]
 
     def _memory(self, source: Any) -> int:
         if id(source) not in self._numbers:
@@ -199,6 +215,10 @@ class _Files:
             file = replace(file, geobox=replace(file.geobox, crs=self._assigned))
         if not file.geobox.crs and file.geobox.affine != IDENTITY:
             self.warnings.append(f"{file.path}: a transform but no CRS; the mixer's crs is empty")
+        if all(file.geobox.crs != other.geobox.crs for other in self.described) and not gtiff_holds(file.geobox.crs):
+            self.warnings.append(
+                f"{file.path}: a GeoTIFF has no form for its CRS; a raster of predictions keeps it in a file .aux.xml"
+            )
         self._numbers[key] = len(self.described)
         self.described.append(file)
         self._stacks.append(bands)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import rasterio
-from pyproj import Transformer
 from rasterio.crs import CRS
 from rasterio.enums import Resampling as GdalResampling
 from rasterio.io import MemoryFile
@@ -28,7 +27,7 @@ from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 
 from geotfr.errors import InputError, ReadError
-from geotfr.grid.crs import crs_wkt, is_geographic
+from geotfr.grid.crs import CrsTransform, crs_wkt, is_geographic, same_crs
 from geotfr.grid.export_grid import to_pixels
 from geotfr.rasters.describe import outside
 from geotfr.rasters.remote import fetching, gdal_name
@@ -214,13 +213,15 @@ class WarpedLayer:
             self._warps, self._open, self._pid = {}, ExitStack(), os.getpid()
         if place in self._warps:
             return self._warps[place]
-        path = self._file.path
         if self._file.memory is not None:
             path = self._open.enter_context(_memory_file(self._file.memory)).name
         else:
             remote = self._file.remote
-            safe_open(path, allow_drivers=self._allow_drivers, allow_network=remote is not None).close()
-            path = path if remote is None else gdal_name(remote.address)
+            opened = safe_open(
+                self._file.opened_as, allow_drivers=self._allow_drivers, allow_network=remote is not None
+            )
+            path = opened.name if remote is None else gdal_name(remote.address)
+            opened.close()
         threads = self._threads if self._file.is_worth_threads else 1
         source = rasterio.open(
             view(self._file, group.bands, path=path, nodata=group.nodata, threads=threads), driver="VRT"
@@ -322,9 +323,9 @@ def _in_source(
     a, b, c, d, e, f = grid.affine
     columns, lines = x * grid.shape_yx[1], y * grid.shape_yx[0]
     places = [a * columns + b * lines + c, d * columns + e * lines + f]
-    if grid.crs:
+    if grid.crs and not same_crs(grid.crs, geobox.crs):
         # rasterio's own refuses all points if one has no place: corners of a map of the whole Earth have none.
-        places = [*Transformer.from_crs(grid.crs, geobox.crs, always_xy=True).transform(places[0], places[1])]
+        places = [*CrsTransform(grid.crs, geobox.crs)(places[0], places[1])]
     placed = np.column_stack(places)
     placed[~np.isfinite(placed).all(axis=1)] = math.nan
     positions = to_pixels(geobox.affine, placed)

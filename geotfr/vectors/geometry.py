@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from geotfr.errors import InputError
-from geotfr.grid.crs import same_crs
+from geotfr.grid.crs import CrsTransform, same_crs
 from geotfr.vectors.extra import load
 
 if TYPE_CHECKING:
@@ -131,21 +131,13 @@ def transform_between(source: str, target: str, *, where: str) -> Transform | No
     Raises
     ------
     InputError
-        ``source`` is empty.
+        ``source`` is empty, or there is no way to ``target``.
     """
     if not source:
         raise InputError(f"{where}: has no CRS, so its points have no place; give it with --crs")
     if same_crs(source, target):
         return None
-    import pyproj
-
-    transformer = pyproj.Transformer.from_crs(source, target, always_xy=True)
-
-    def transform(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        found_x, found_y = transformer.transform(x, y)
-        return np.asarray(found_x, np.float64), np.asarray(found_y, np.float64)
-
-    return transform
+    return CrsTransform(source, target, what=where)
 
 
 def _shapes(array: Any, *, where: str, first_row: int) -> NDArray[np.object_]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from geotfr.grid.crs import crs_projjson
 from geotfr.vectors.extra import load_arrow
 
 if TYPE_CHECKING:
@@ -76,10 +77,8 @@ def geo_metadata(
 
     **Source**: GeoParquet 1.1.0.
     """
-    import pyproj
-
     described: dict[str, Any] = {"encoding": "WKB", "geometry_types": list(geometry_types)}
-    described["crs"] = pyproj.CRS.from_user_input(crs).to_json_dict() if crs else None
+    described["crs"] = crs_projjson(crs) if crs else None
     if is_ccw:
         described["orientation"] = "counterclockwise"
     if bounds is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +69,15 @@ def assert_item(document: dict[str, Any], folder: Path) -> None:
         assert properties["label:properties"] is None
         assert properties["label:description"]
     for asset in document["assets"].values():
-        assert {key for key in asset if key.startswith("file:")} == {"file:size"}
+        assert {key for key in asset if key.startswith("file:")} == {"file:size", "file:checksum"}
+        assert asset["file:checksum"] == "1220" + hashlib.sha256((folder / asset["href"]).read_bytes()).hexdigest()
+        for band in asset.get("bands", ()):
+            for each in band.get("classification:classes", ()):
+                assert isinstance(each["value"], int)
+                assert re.fullmatch("[0-9A-Za-z_-]+", each["name"])
+                assert re.fullmatch("[0-9A-F]{6}", each.get("color_hint", "000000"))
+    has_classes = "classification:classes" in json.dumps(document["assets"])
+    assert has_classes == any("/classification/" in each for each in document["stac_extensions"])
     # The core's schemas come with pystac; those of the extensions are on the network.
     stac_validator.JsonSchemaSTACValidator().validate_core(document, pystac.STACObjectType.ITEM, "1.1.0")
     again = pystac.Item.from_dict(document)
@@ -102,7 +112,7 @@ def test_an_export_has_an_item_with_its_files(tmp_path: Path) -> None:
         "./set-manifest.json",
         "./set-patches.parquet",
     }
-    assert document["assets"]["shard-00000"]["bands"][1] == {"name": "nir", "data_type": "int16", "nodata": -1}
+    assert document["assets"]["shard-00000"]["bands"][1] == {"name": "nir", "data_type": "float32", "nodata": 0.0}
     assert document["properties"]["proj:code"] == "EPSG:32618"
     assert document["properties"]["proj:transform"] == list(NORTH_UP[:6])
     assert document["properties"]["start_datetime"] == "2024-06-01T00:00:00Z"
@@ -158,6 +168,70 @@ def test_an_ingested_raster_has_an_item(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "map.stac.json").read_text())
     assert_item(document, tmp_path)
     assert document["assets"]["raster"]["bands"] == [{"name": "b1", "data_type": "float32"}]
+
+
+def test_shards_tell_the_type_and_fill_of_their_records(tmp_path: Path) -> None:
+    pixels = numbered(3, 4, 4, "uint8")
+    source = write_raster(tmp_path / "scene.tif", pixels, nodata=1, descriptions=("a", "b", "c"))
+    for kinds, stored in (("float", "float32"), ("native", "uint8")):
+        result = geotfr.export_image(
+            source, tmp_path / kinds, patch_dimensions=2, default_value=300.7, feature_kinds=kinds
+        )
+        made = geotfr.write_stac_item(result.manifest, date="2024-06-01")
+        assert_item(made.item, tmp_path)
+        assert made.item["assets"]["shard-00000"]["bands"][0] == {"name": "a", "data_type": stored, "nodata": 255}
+    floats = write_raster(tmp_path / "floats.tif", numbered(1, 4, 4, "float64"), nodata=1)
+    result = geotfr.export_image(floats, tmp_path / "floats", patch_dimensions=2, default_value=-9999.5)
+    bands = geotfr.write_stac_item(result.manifest, date="2024-06-01").item["assets"]["shard-00000"]["bands"]
+    assert bands == [{"name": "b1", "data_type": "float32", "nodata": -9999.5}]
+
+
+def test_labels_of_an_export_tell_their_classes(tmp_path: Path) -> None:
+    source = write_raster(tmp_path / "scene.tif", numbered(1, 8, 8))
+    left, top = NORTH_UP[2], NORTH_UP[5]
+    side = 4 * NORTH_UP[0]
+    squares = [
+        shapely.box(left, top - side, left + side, top),
+        shapely.box(left + side, top - side, left + 2 * side, top),
+    ]
+    frame = pytest.importorskip("geopandas").GeoDataFrame(
+        {"kind": ["open water", "wood"]}, geometry=squares, crs="EPSG:32618"
+    )
+    frame.to_file(tmp_path / "shapes.gpkg")
+    result = geotfr.export_image(
+        source,
+        tmp_path / "set",
+        patch_dimensions=4,
+        labels=tmp_path / "shapes.gpkg",
+        label_field="kind",
+        label_ignore=9,
+    )
+    made = geotfr.write_stac_item(result.manifest, date="2024-06-01")
+    assert_item(made.item, tmp_path)
+    band = next(each for each in made.item["assets"]["shard-00000"]["bands"] if "classification:classes" in each)
+    assert {each["value"]: each.get("title") for each in band["classification:classes"]} == {
+        0: "background",
+        1: "open water",
+        2: "wood",
+        9: "ignore",
+    }
+    assert band["classification:classes"][1]["name"] == "open-water"
+    assert band["nodata"] == 9
+
+
+def test_the_classes_of_a_map_are_told(tmp_path: Path) -> None:
+    mixer, shards = write_set(tmp_path, np.full((1, 4, 8), 3, np.float32), patch=(4, 4))
+    (tmp_path / "classes.csv").write_text("0,none\n3,open water,#1f78b4\n7,,#00ff0080\n")
+    arguments = ("ingest-predictions", mixer, *shards, "-o", tmp_path / "map.tif", "--stac", "--dtype", "uint8")
+    done = run(*arguments, "--classes", tmp_path / "classes.csv", "--datetime", "2024-06-01")
+    assert done.code == 0, done.told
+    document = json.loads((tmp_path / "map.stac.json").read_text())
+    assert_item(document, tmp_path)
+    assert document["assets"]["raster"]["bands"][0]["classification:classes"] == [
+        {"value": 0, "name": "none", "title": "none"},
+        {"value": 3, "name": "open-water", "title": "open water", "color_hint": "1F78B4"},
+        {"value": 7, "name": "class-7", "color_hint": "00FF00"},
+    ]
 
 
 def test_links_are_relative_to_the_item(tmp_path: Path) -> None:

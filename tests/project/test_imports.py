@@ -105,6 +105,11 @@ def test_a_library_has_one_importing_room(path: Path) -> None:
         assert room is None or room_of(path) == room, f"{path} imports {name}; only {room} may"
 
 
+def test_pyproj_has_one_importing_module() -> None:
+    importing = {path for path in modules() if any(name.split(".")[0] == "pyproj" for name in imported(path))}
+    assert importing == {ROOT / "geotfr/grid/crs.py"}
+
+
 @pytest.mark.parametrize(("here", "there", "may"), APART, ids=[here for here, _, _ in APART])
 def test_sub_rooms_keep_apart(here: str, there: tuple[str, ...], may: tuple[str, ...]) -> None:
     """Engines know no flow; a flow knows of its parts only where it hands over to them."""

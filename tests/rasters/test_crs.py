@@ -12,7 +12,7 @@ from rasterio.crs import CRS
 from rasterio.transform import Affine
 
 from geotfr.errors import InputError
-from geotfr.grid.crs import crs_text, crs_wkt, same_crs
+from geotfr.grid.crs import check_crs_text, crs_text, crs_wkt, same_crs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,3 +152,58 @@ def test_a_crs_without_a_code_is_searched_once(monkeypatch: pytest.MonkeyPatch) 
     count = len(found)
     assert crs_text(crs_wkt(text)) == text
     assert len(found) == count
+
+
+NAMES_A_FILE = [
+    "+init=/x:1",
+    "init = /x : 1",
+    "+init=",
+    "+nadgrids=a,/x",
+    '+nadgrids="a b,/x"',
+    "+nadgrids=a ,/x",
+    "+nadgrids=@/x",
+    "+nadgrids=..",
+    "+nadgrids=https://x.test/grid",
+    "+geoidgrids=@null,/x",
+    "x;grids=/x",
+    "+xy_grids=~/x",
+    "+proj=defmodel +model=\\x",
+    "+proj=pipeline +step +proj=tinshift +file=./x",
+    'PARAMETERFILE["a","/x"]',
+    'parameterfile ( "a""b" , "/x" )',
+    'EXTENSION["PROJ4_GRIDS","a,/x"]',
+    'Extension("proj4_grids" , "/x")',
+    "EXTENSION[\u201cPROJ4_GRIDS\u201d,\u201c/x\u201d]",
+    'EXTENSION["PROJ4","+init=/x:1"]',
+    '{"init": "/x:1"}',
+    '{"a": [{"nadgrids": ["a", "/x"]}]}',
+    '{"a": "\\u0069nit=/x:1"}',
+    '{"value": "\\u002fx"}',
+    "https://x.test/crs",
+    "file:///x",
+    "/x",
+    "~/x",
+    "../x",
+]
+NAMES_NO_FILE = [
+    "EPSG:4326",
+    "+nadgrids=@null",
+    "+nadgrids=conus,@alaska +no_defs",
+    "+init=epsg:4326 +type=crs",
+    'EXTENSION["PROJ4","+proj=merc +nadgrids=@null +wktext +no_defs"]',
+    'EXTENSION["PROJ4_GRIDS","egm96_15.gtx"]',
+    'PARAMETERFILE["Grid file","ntv2_0.gsb"]',
+    "urn:ogc:def:crs:OGC:1.3:CRS84",
+    "http://www.opengis.net/def/crs/EPSG/0/4326",
+]
+
+
+@pytest.mark.parametrize("text", NAMES_A_FILE)
+def test_a_text_that_names_a_file_by_its_path_or_an_address_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="names a file or an address"):
+        check_crs_text(text)
+
+
+@pytest.mark.parametrize("text", NAMES_NO_FILE)
+def test_a_text_with_the_names_of_proj_alone_is_taken(text: str) -> None:
+    check_crs_text(text)

@@ -280,11 +280,12 @@ def command(
         options["resume"] = resume or fast_resume
         result = export_part(sources, prefix, split=split, patch_table=patch_table, class_bands=class_bands, **options)
     warn(result.warnings, quiet=quiet)
-    show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
+    document = result.to_dict()
     if stac:
-        write_stac(
-            Path(result.to_dict()["manifest"]), date=date, overwrite=overwrite, quiet=quiet, class_bands=class_bands
-        )
+        manifest = Path(document["manifest"])
+        told = write_stac(manifest, date=date, overwrite=overwrite, quiet=quiet, class_bands=class_bands)
+        document["warnings"] = [*document["warnings"], *told]
+    show(result.to_text(), document, quiet=quiet, as_json=as_json)
     if result.pixels_unreadable:
         click.get_current_context().exit(LOSSES)
 

@@ -193,16 +193,18 @@ def command(
     else:
         first = None if options["grid"] is not None else mixer
         results = _of_set(first, shards, output, **run, **options)
-    done = []
+    done, documents = [], []
     for result in _told(results):
         warn((*result.notes, *result.warnings), quiet=quiet)
         if not as_json:
             show(result.to_text(), {}, quiet=quiet, as_json=False)
+        documents.append(result.to_dict())
         if stac:
-            write_stac(Path(result.output), date=date, overwrite=overwrite, quiet=quiet)
+            raster, classes = Path(result.output), options.get("classes")
+            told = write_stac(raster, date=date, overwrite=overwrite, quiet=quiet, classes=classes)
+            documents[-1]["warnings"] = [*documents[-1]["warnings"], *told]
         done.append(result)
     if as_json:
-        documents = [result.to_dict() for result in done]
         show("", {"rasters": documents} if each else documents[0], quiet=quiet, as_json=True)
     if any(result.patches_lost or result.values_clamped for result in done):
         click.get_current_context().exit(LOSSES)

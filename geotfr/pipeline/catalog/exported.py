@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from geotfr.grid.footprints import BEYOND_MAP, Footprints
 from geotfr.patches.features import FeatureSpec
 from geotfr.records.members import gzip_members
 from geotfr.records.places import ShardContent, record_places
@@ -13,12 +16,22 @@ from geotfr.vectors.patch_table import PatchSet, TablePart, write_patch_table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from geotfr.grid import GeoBox
     from geotfr.mixer import Manifest
     from geotfr.patches.rows import PatchRows
     from geotfr.pipeline.catalog.collect import TableRequest
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["FinishedShard", "fills_of", "patch_set_of", "shard_content", "table_fills", "table_head", "write_table_of"]
+__all__ = [
+    "FinishedShard",
+    "fills_of",
+    "patch_set_of",
+    "place_warnings",
+    "shard_content",
+    "table_fills",
+    "table_head",
+    "write_table_of",
+]
 
 
 class FinishedShard(Protocol):
@@ -63,6 +76,15 @@ def write_table_of(
     write_patch_table(file, [part])
     file.finish()
     return file
+
+
+def place_warnings(geobox: GeoBox) -> tuple[str, ...]:
+    """What to tell of a table of patches on a grid whose CRS leads to no longitude and latitude."""
+    footprints = Footprints(geobox.crs, geobox.affine, geobox.shape_yx)
+    corner = np.zeros(1, np.int64)
+    if not geobox.crs.strip() or np.isfinite(footprints.lonlat_bounds(corner, corner)).all():
+        return ()
+    return (f"the patch table has no west, south, east and north: {footprints.missing or BEYOND_MAP}",)
 
 
 def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:

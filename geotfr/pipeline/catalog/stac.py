@@ -1,13 +1,15 @@
 """STAC Items of an export and of a raster: where and when it is, and which files it is made of.
 
-**Source**: STAC 1.1; the extensions projection 2.0, label 1.0.1 and file 2.1.
+**Source**: STAC 1.1; the extensions projection 2.0, label 1.0.1, classification 2.0 and file 2.1.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,19 +19,23 @@ import numpy as np
 
 from geotfr.errors import InputError, MissingInputError, UsageError
 from geotfr.flags import checks_flags
-from geotfr.grid.crs import crs_wkt
-from geotfr.grid.footprints import LONLAT, lonlat_bounds
+from geotfr.grid.crs import crs_wkt2
+from geotfr.grid.footprints import BEYOND_MAP, Footprints
 from geotfr.mixer import is_manifest, is_mixer, read_manifest
 from geotfr.mixer.patch_tables import is_patch_table
+from geotfr.patches.cut import clamped_fill
+from geotfr.pipeline.ingest.classes import read_classes
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from geotfr.grid import GeoBox
     from geotfr.mixer import Manifest
+    from geotfr.mixer.manifest import BandInfo
+    from geotfr.pipeline.ingest.classes import ClassInfo
 
     PathLike = str | os.PathLike[str]
 
@@ -37,8 +43,11 @@ __all__ = ["StacResult", "check_stac", "stac_path", "write_stac_item"]
 
 _PROJECTION = "https://stac-extensions.github.io/projection/v2.0.0/schema.json"
 _LABEL = "https://stac-extensions.github.io/label/v1.0.1/schema.json"
+_CLASSIFICATION = "https://stac-extensions.github.io/classification/v2.0.0/schema.json"
 _FILE = "https://stac-extensions.github.io/file/v2.1.0/schema.json"
-_EDGE_POINTS = 16
+
+_STORED = {"float": "float32", "int64": "int64", "bytes": "uint8"}
+"""Kind of a feature -> the type of its numbers in records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +92,7 @@ def write_stac_item(
     *,
     date: str | None = None,
     class_bands: str | Sequence[str] = (),
+    classes: PathLike | None = None,
     overwrite: bool = False,
 ) -> StacResult:
     """Write the STAC Item of an export (its manifest) or of a GeoTIFF, with relative links to the files beside it.
@@ -98,6 +108,9 @@ def write_stac_item(
     class_bands
         Bands of an export whose values are labels: the Item has the label extension. The patch table beside the set
         tells their classes.
+    classes
+        Of a raster whose first band holds classes: the CSV file of its classes, as for
+        :func:`geotfr.ingest_predictions`. An export's manifest tells the classes of its labels.
     overwrite
         Replace ``output``.
 
@@ -131,21 +144,32 @@ def write_stac_item(
     if path.suffix == ".json":
         if not is_manifest(path):
             raise InputError(f"{path}: no manifest; an Item is made of a manifest or a GeoTIFF")
+        if classes is not None:
+            raise UsageError("classes: are a raster's; an export's manifest tells the classes of its labels")
         manifest = read_manifest(path)
         geobox, assets = manifest.geobox, _assets_of(path, manifest)
         properties = _labels(path, manifest, class_bands)
         name = path.name.removesuffix("manifest.json").rstrip("-") or path.resolve().parent.name
     else:
-        geobox, assets = _raster(path)
+        geobox, assets = _raster(path, () if classes is None else read_classes(Path(classes)))
         properties, name = {}, path.stem
     folder = os.path.relpath(path.resolve().parent, target.resolve().parent)
-    geometry, bounds = _footprint(geobox)
+    footprints = Footprints(geobox.crs, geobox.affine, geobox.shape_yx)
+    geometry, bounds = footprints.geojson(), footprints.lonlat_bounds(np.zeros(1, np.int64), np.zeros(1, np.int64))[0]
+    if geometry is None:
+        warnings.append(f"the Item has no geometry: {footprints.missing or BEYOND_MAP}")
+    extensions = [_PROJECTION, _FILE, *([_LABEL] if properties else [])]
+    if any("classification:classes" in band for asset in assets.values() for band in asset.get("bands", ())):
+        extensions.append(_CLASSIFICATION)
+    missing = _add_checksums(path.resolve().parent, assets)
+    if missing:
+        warnings.append(f"{len(missing):,} files of the set aren't beside the manifest, as {missing[0]}: no checksum")
     item = pystac.Item(
         id=name,
         geometry=geometry,
-        bbox=bounds,
+        bbox=None if geometry is None else bounds.tolist(),
         properties={**_projection(geobox), **properties},
-        stac_extensions=[_PROJECTION, _FILE, *([_LABEL] if properties else [])],
+        stac_extensions=extensions,
         **when,
     )
     for key, asset in assets.items():
@@ -184,57 +208,12 @@ def _projection(geobox: GeoBox) -> dict[str, Any]:
     if ":" in geobox.crs and "[" not in geobox.crs:
         made["proj:code"] = geobox.crs
     elif geobox.crs:
-        made["proj:wkt2"] = _wkt2(geobox.crs)
+        made["proj:wkt2"] = crs_wkt2(geobox.crs)
     return {**made, "proj:shape": list(geobox.shape_yx), "proj:transform": [a, b, c, d, e, f]}
 
 
-def _wkt2(crs: str) -> str:
-    import pyproj
-
-    return str(pyproj.CRS.from_user_input(crs_wkt(crs)).to_wkt())
-
-
-def _footprint(geobox: GeoBox) -> tuple[dict[str, Any] | None, list[float] | None]:
-    """The grid's outline in longitude and latitude, and its bounds; None for a grid without place."""
-    height, width = geobox.shape_yx
-    zero = np.zeros(1, np.int64)
-    bounds = lonlat_bounds(geobox.crs, geobox.affine, (height, width), zero, zero)[0]
-    if not np.isfinite(bounds).all():
-        return None, None
-    west, south, east, north = bounds.tolist()
-    geometry: dict[str, Any] = {"type": "Polygon", "coordinates": []}
-    if west > east or east - west > 180:
-        # GeoJSON cuts at the antimeridian; what reaches around the world has its bounds for an outline.
-        parts = [(west, 180.0), (-180.0, east)] if west > east else [(west, east)]
-        rings = [[[[w, south], [e, south], [e, north], [w, north], [w, south]]] for w, e in parts]
-        geometry = {"type": "MultiPolygon", "coordinates": rings}
-    else:
-        geometry["coordinates"] = [_ring(geobox)]
-    return geometry, [west, south, east, north]
-
-
-def _ring(geobox: GeoBox) -> list[list[float]]:
-    import pyproj
-
-    a, b, c, d, e, f = geobox.affine
-    height, width = geobox.shape_yx
-    step = np.arange(_EDGE_POINTS) / _EDGE_POINTS
-    one, none = np.ones_like(step), np.zeros_like(step)
-    down = np.concatenate([step, one, 1 - step, none, [0.0]]) * height
-    right = np.concatenate([none, step, one, 1 - step, [0.0]]) * width
-    if a * e - b * d > 0:
-        down, right = down[::-1], right[::-1]
-    transform = pyproj.Transformer.from_crs(crs_wkt(geobox.crs), LONLAT, always_xy=True).transform
-    lon, lat = transform(a * right + b * down + c, d * right + e * down + f)
-    found: list[list[float]] = np.stack([lon, lat], axis=1).tolist()
-    return found
-
-
 def _assets_of(path: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
-    bands = [
-        {"name": band.name, "data_type": band.dtype, **({} if band.nodata is None else {"nodata": band.nodata})}
-        for band in manifest.bands
-    ]
+    bands = [_record_band(band, manifest) for band in manifest.bands]
     suffix = "" if manifest.compressor == "none" else "+gzip"
     found: dict[str, dict[str, Any]] = {}
     for number, shard in enumerate(manifest.shards):
@@ -263,6 +242,60 @@ def _assets_of(path: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
             "file:size": file.stat().st_size,
         }
     return found
+
+
+def _record_band(band: BandInfo, manifest: Manifest) -> dict[str, Any]:
+    """A band as the records hold it: their type, and the value of masked pixels."""
+    labels = manifest.labels or {}
+    stored = np.dtype(_STORED.get(band.kind, band.dtype))
+    made: dict[str, Any] = {"name": band.name, "data_type": stored.name}
+    if band.name == labels.get("band"):
+        fill = labels.get("ignore")
+        known = {str(name): int(value) for name, value in (labels.get("classes") or {}).items()}
+        listed = [_class(value, name) for name, value in known.items()]
+        if listed:
+            background = labels.get("background")
+            if background is not None and background not in known.values():
+                listed.append(_class(int(background), "background"))
+            if fill is not None and fill not in known.values() and fill != background:
+                listed.append({**_class(int(fill), "ignore"), "nodata": True})
+            made["classification:classes"] = sorted(listed, key=lambda each: int(each["value"]))
+    elif band.name == labels.get("instances"):
+        fill = 0
+    else:
+        default = float(manifest.options.get("default_value", 0))
+        # The bands of an array may have several types, and each its own fill then.
+        fill = clamped_fill(default, np.dtype(band.dtype)) if band.depth is None or default == 0 else None
+    if fill is not None:
+        value = stored.type(fill).item()
+        made["nodata"] = value if np.isfinite(value) else str(value)
+    return made
+
+
+def _class(value: int, title: str, colour: tuple[int, ...] | None = None) -> dict[str, Any]:
+    """A class as the extension wants it: its name has letters, digits, hyphens and underscores alone."""
+    name = re.sub(r"[^0-9A-Za-z_-]+", "-", title).strip("-")
+    made: dict[str, Any] = {"value": value, "name": name or f"class-{value}", **({"title": title} if title else {})}
+    return made if colour is None else {**made, "color_hint": bytes(colour[:3]).hex().upper()}
+
+
+def _add_checksums(folder: Path, assets: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Add the digests of the files in ``folder`` to ``assets``; the names of those that aren't there.
+
+    **Source**: multihash: the code of SHA-256, the digest's length, and the digest, in hexadecimal digits.
+    """
+    missing = []
+    for asset in assets.values():
+        try:
+            with (folder / asset["file"]).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256")
+        except FileNotFoundError:
+            missing.append(asset["file"])
+            continue
+        except OSError as error:
+            raise InputError(f"{folder / asset['file']}: can't be read: {error.strerror}") from error
+        asset["file:checksum"] = f"1220{digest.hexdigest()}"
+    return missing
 
 
 def _labels(path: Path, manifest: Manifest, class_bands: str | Sequence[str]) -> dict[str, Any]:
@@ -299,7 +332,7 @@ def _classes(table: Path, band: str, bands: int) -> list[int]:
     return sorted(int(value) for value in found if value.lstrip("-").isdecimal())
 
 
-def _raster(path: Path) -> tuple[GeoBox, dict[str, dict[str, Any]]]:
+def _raster(path: Path, classes: Sequence[ClassInfo]) -> tuple[GeoBox, dict[str, dict[str, Any]]]:
     from geotfr.rasters.request import SourceRequest
     from geotfr.rasters.source import open_export_source
 
@@ -313,6 +346,8 @@ def _raster(path: Path) -> tuple[GeoBox, dict[str, dict[str, Any]]]:
                 value = np.asarray(band.nodata[0]).item()
                 made["nodata"] = value if np.isfinite(value) else str(value)
             bands.append(made)
+    if classes:
+        bands[0]["classification:classes"] = [_class(each.value, each.name, each.rgba) for each in classes]
     return geobox, {
         "raster": {
             "file": path.name,

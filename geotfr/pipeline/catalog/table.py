@@ -18,7 +18,7 @@ from geotfr.patches.cut import clamped_fill
 from geotfr.patches.rows import ClassCounts, PatchRows
 from geotfr.patches.statistics import class_counts, statistics_of
 from geotfr.pipeline.catalog.collect import MOST_CLASSES, TableRequest
-from geotfr.pipeline.catalog.exported import patch_set_of
+from geotfr.pipeline.catalog.exported import patch_set_of, place_warnings
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.pipeline.catalog.sources import rows_from_sources
 from geotfr.records.digests import DIGEST_BYTES
@@ -202,6 +202,7 @@ def _part(
     places = record_places(
         rows.lengths, rows.records, reader.contents, first_record=reader.first_record, first_byte=reader.first_byte
     )
+    warnings += place_warnings(patches.geobox)
     return TablePart(patches=patches, rows=rows, places=places), tuple(warnings)
 
 

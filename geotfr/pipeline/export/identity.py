@@ -50,7 +50,7 @@ def source_identities(
     return [
         {"name": source.name, "bytes": source.size_bytes, "version": source.remote.version}
         if source.remote is not None
-        else _identity(source.path, each, by_digest=by_digest)
+        else _identity(source.path, each, by_digest=by_digest) | ({"page": source.page} if source.page else {})
         for source, each in zip(sources, rasters, strict=True)
     ] + [_identity(path, each, by_digest=by_digest) for path, each in zip(others, rest, strict=True)]
 

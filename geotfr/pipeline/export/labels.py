@@ -140,8 +140,9 @@ def with_labels(rasters: RasterSource, options: ExportOptions) -> tuple[Labelled
 
 def _file_of(text: str) -> Path:
     from geotfr.rasters.bands import parse_source
+    from geotfr.rasters.safe_open import split_page
 
-    return input_path(parse_source(text).path)
+    return input_path(split_page(parse_source(text).path)[0])
 
 
 def _head(path: Path, size: int) -> bytes:

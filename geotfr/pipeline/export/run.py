@@ -18,7 +18,7 @@ from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
 from geotfr.options import ExportKeywords, ExportOptions, parse_size, resolve_workers
 from geotfr.pipeline.catalog.collect import TableRequest
-from geotfr.pipeline.catalog.exported import fills_of, write_table_of
+from geotfr.pipeline.catalog.exported import fills_of, place_warnings, write_table_of
 from geotfr.pipeline.executors.choose import checked_executor
 from geotfr.pipeline.export.coco import write_coco
 from geotfr.pipeline.export.encode import slots_of
@@ -498,6 +498,7 @@ class ExportJob:
                 *plan.warnings,
                 *outcome_warnings(manifest, tally.counts, oversized),
                 *unreadable_warnings(self._unreadable),
+                *(() if self._rows is None else place_warnings(plan.layout.geobox)),
             ),
         )
 

@@ -207,7 +207,8 @@ class MapWriter:
     def warnings(self) -> list[str]:
         """What a user should know, one line each."""
         understood = () if self.mask is None else self.mask.warnings
-        found = [*filter(None, [self._space_warning]), *self.report.warnings, *understood]
+        told = filter(None, [self._space_warning, self.output.crs_warning])
+        found = [*told, *self.report.warnings, *understood]
         met, pixel = self.met, self.output.pixel
         if met.rounded:
             found.append(f"{met.rounded:,} values with a fraction were rounded to {pixel.dtype.name}")

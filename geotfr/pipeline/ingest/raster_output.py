@@ -237,9 +237,9 @@ class RasterOutput:
         if self.classes:
             with atomic_output(style, overwrite=True) as file:
                 file.write(self._style_xml().encode())
-        if any(each.name for each in self.classes):
+        if self._has_category_names or self.crs_warning:
             with atomic_output(f"{target}.aux.xml", overwrite=True) as file:
-                file.write(self._category_xml().encode())
+                file.write(self._side_file_xml().encode())
 
     def takes_tiles(self, block_yx: tuple[int, int]) -> bool:
         """Whether tiles that another file of the same make holds may be put into the pixels' file as they are."""
@@ -401,18 +401,35 @@ class RasterOutput:
             f"{''.join(entries)}      </colorPalette>\n    </rasterrenderer>\n  </pipe>\n</qgis>\n"
         )
 
-    def _category_xml(self) -> str:
-        """Category names, which a GeoTIFF can't hold: GDAL's side file.
+    @property
+    def _has_category_names(self) -> bool:
+        return any(each.name for each in self.classes)
+
+    @property
+    def crs_warning(self) -> str:
+        """That a GeoTIFF has no form for the CRS; empty where it has one."""
+        from geotfr.rasters.gtiff_crs import gtiff_holds
+
+        if gtiff_holds(self.geobox.crs):
+            return ""
+        return "a GeoTIFF has no form for the CRS: it is in the file .aux.xml beside the raster; keep them together"
+
+    def _side_file_xml(self) -> str:
+        """What a GeoTIFF can't hold, category names and some CRSs: GDAL's side file.
 
         **Source**: GDAL's PAM files; the place in the list is the value.
         """
+        from geotfr.grid.crs import crs_wkt2
+
+        srs = f"  <SRS>{escape(crs_wkt2(self.geobox.crs))}</SRS>\n" if self.crs_warning else ""
+        bands = self._category_xml() if self._has_category_names else ""
+        return f"<PAMDataset>\n{srs}{bands}</PAMDataset>\n"
+
+    def _category_xml(self) -> str:
         names = dict.fromkeys(range(self.classes[-1].value + 1), "")
         names |= {each.value: each.name for each in self.classes}
         lines = "".join(f"      <Category>{escape(name)}</Category>\n" for name in names.values())
-        return (
-            '<PAMDataset>\n  <PAMRasterBand band="1">\n    <CategoryNames>\n'
-            f"{lines}    </CategoryNames>\n  </PAMRasterBand>\n</PAMDataset>\n"
-        )
+        return f'  <PAMRasterBand band="1">\n    <CategoryNames>\n{lines}    </CategoryNames>\n  </PAMRasterBand>\n'
 
 
 @contextlib.contextmanager
