@@ -120,7 +120,7 @@ def with_labels(rasters: RasterSource, options: ExportOptions) -> tuple[Labelled
     UsageError
         Options that don't fit the labels, or names that clash.
     """
-    from geotfr.rasters.formats import HEAD_BYTES, is_tiff
+    from geotfr.file_kinds import HEAD_BYTES, is_tiff
     from geotfr.rasters.labelled import LabelledSource
 
     wanted = options.labels
@@ -223,7 +223,13 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
             raise UsageError(f"{option}: a record of sequence_data is a pixel, not an image; leave one of them out")
     found = read_shapes(
         wanted.source,
-        TableRequest(layer=wanted.layer, where=wanted.where, crs=wanted.crs, layer_option="--label-layer"),
+        TableRequest(
+            layer=wanted.layer,
+            where=wanted.where,
+            crs=wanted.crs,
+            layer_option="--label-layer",
+            allow_drivers=options.allow_drivers,
+        ),
         crs=rasters.geobox.crs,
         field=wanted.field,
         crs_option="--label-crs",
