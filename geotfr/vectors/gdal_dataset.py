@@ -24,6 +24,7 @@ __all__ = ["LayerReader", "known_drivers", "layer_names", "open_layer"]
 
 _VECTOR, _VERBOSE_ERROR = 0x04, 0x40
 _FAILURE = 3
+_MOST_FAILURES = 2
 _NO_GEOMETRY, _POINT = 100, 1
 _EPSG = b"EPSG"
 _POINTERS_OF_A_STREAM = 5
@@ -52,10 +53,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "VSIFree": (None, [_P]),
     "CPLPushErrorHandler": (None, [_P]),
     "CPLPopErrorHandler": (None, []),
-    "CPLErrorReset": (None, []),
-    "CPLGetLastErrorType": (_I, []),
-    "CPLGetLastErrorMsg": (_S, []),
 }
+_ErrorHandler = ctypes.CFUNCTYPE(None, _I, _I, _S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,7 @@ def layer_names(path: Path, drivers: Sequence[str]) -> list[str]:
         None of ``drivers`` opens it.
     """
     gdal = _gdal()
-    with _opened(path, drivers) as dataset, _errors():
+    with _opened(path, drivers) as dataset, _failures():
         layers = [gdal.GDALDatasetGetLayer(dataset, at) for at in range(gdal.GDALDatasetGetLayerCount(dataset))]
         return [_text(gdal.OGR_L_GetName(layer)) for layer in layers]
 
@@ -116,16 +115,16 @@ def open_layer(
     gdal, pa = _gdal(), load("pyarrow")
     stream = (ctypes.c_void_p * _POINTERS_OF_A_STREAM)()
     with _opened(path, drivers) as dataset:
-        with _errors():
+        with _failures() as failures:
             found = _layer(dataset, layer)
             if where and gdal.OGR_L_SetAttributeFilter(found, where.encode()) != 0:
-                raise RuntimeError(_last_error() or f"no condition: {where!r}")
+                raise RuntimeError(_told(failures) or f"no condition: {where!r}")
             gdal.OGR_L_ResetReading(found)
             options = _list(
                 "INCLUDE_FID=NO", f"MAX_FEATURES_IN_BATCH={batch_rows}", "GEOMETRY_METADATA_ENCODING=GEOARROW"
             )
             if not gdal.OGR_L_GetArrowStream(found, ctypes.addressof(stream), options):
-                raise RuntimeError(_last_error() or "no rows can be read")
+                raise RuntimeError(_told(failures) or "no rows can be read")
             kind = gdal.OGR_L_GetGeomType(found)
             name = _text(gdal.OGR_L_GetGeometryColumn(found)) or "wkb_geometry"
             crs = _crs(found)
@@ -143,11 +142,11 @@ def open_layer(
 
 def _batches(reader: Any) -> Iterator[Any]:
     while True:
-        with _errors():
+        with _failures() as failures:
             batch = next(reader, None)
-            # GDAL ends its stream where it meets damage.
-            if _gdal().CPLGetLastErrorType() >= _FAILURE:
-                raise RuntimeError(_last_error())
+        if failures:
+            # GDAL would go on without the row, or end as if there were no more.
+            raise RuntimeError(_told(failures))
         if batch is None:
             return
         yield batch
@@ -160,15 +159,15 @@ def _opened(path: Path, drivers: Sequence[str]) -> Iterator[int]:
     options = ("IMMUTABLE=YES",) if set(drivers) & {"GPKG", "SQLite"} else ()
     # An absolute path can't be read as one of GDAL's prefixes.
     name = str(path.resolve()).encode("utf-8", "surrogateescape")
-    with _errors():
+    with _failures() as failures:
         gdal.OGRSetNonLinearGeometriesEnabledFlag(0)
         dataset = gdal.GDALOpenEx(name, _VECTOR | _VERBOSE_ERROR, _list(*drivers), _list(*options), None)
         if not dataset:
-            raise RuntimeError(_last_error() or f"no {' or '.join(drivers)}")
+            raise RuntimeError(_told(failures) or f"no {' or '.join(drivers)}")
     try:
         yield dataset
     finally:
-        with _errors():
+        with _failures():
             gdal.GDALClose(dataset)
 
 
@@ -199,20 +198,28 @@ def _crs(layer: int) -> str:
 
 
 @contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    """A context of one thread in which GDAL keeps its last error, and prints none."""
+def _failures() -> Iterator[list[str]]:
+    """A context of one thread in which GDAL prints nothing: what fails is put into the list."""
     gdal = _gdal()
-    gdal.CPLPushErrorHandler(ctypes.cast(gdal.CPLQuietErrorHandler, ctypes.c_void_p))
-    gdal.CPLErrorReset()
+    failures: list[str] = []
+
+    def keep(severity: int, number: int, message: bytes | None) -> None:
+        del number
+        if severity >= _FAILURE:
+            failures.append(_text(message))
+
+    # GDAL calls it as long as the name holds it.
+    handler = _ErrorHandler(keep)
+    gdal.CPLPushErrorHandler(ctypes.cast(handler, ctypes.c_void_p))
     try:
-        yield
+        yield failures
     finally:
-        gdal.CPLErrorReset()
         gdal.CPLPopErrorHandler()
 
 
-def _last_error() -> str:
-    return _text(_gdal().CPLGetLastErrorMsg())
+def _told(failures: Sequence[str]) -> str:
+    # The first is the cause of those after it.
+    return "; ".join(dict.fromkeys(reversed(failures[:_MOST_FAILURES])))
 
 
 def _text(found: bytes | None) -> str:

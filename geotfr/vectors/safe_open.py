@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import GeotfrError, InputError
 from geotfr.file_kinds import kind_of
+from geotfr.grid.crs import MAX_TEXT_CHARS, check_crs_text
 from geotfr.regular_files import open_regular
 from geotfr.vectors import gdal_dataset
 from geotfr.vectors.extra import load
+from geotfr.vectors.flatgeobuf import crs_texts
 from geotfr.vectors.linked_crs import check_no_linked_crs
 from geotfr.vectors.sqlite_container import SqliteContainer
 
@@ -147,6 +149,9 @@ def safe_open(path: Path, *, allow_drivers: Sequence[str] = ()) -> VectorFile:
         )
     if drivers == ("GeoJSON",):
         check_no_linked_crs(path)
+    if drivers == ("FlatGeobuf",):
+        for text in crs_texts(path):
+            check_crs_text(text, where=str(path))
     if drivers == ("ESRI Shapefile",):
         _check_shapefile(path)
     return VectorFile(path=path, drivers=drivers, container=container)
@@ -258,5 +263,9 @@ def _check_shapefile(path: Path) -> None:
                 continue
             if side.is_symlink() or not side.is_file():
                 raise InputError(f"{side}: side file of {path.name}, a link, pipe or device; put the file itself there")
+            if suffix == ".prj":
+                with side.open("rb") as file:
+                    text = file.read(MAX_TEXT_CHARS)
+                check_crs_text(text.decode("utf-8", "replace"), where=str(side))
             if suffix == ".idm":
                 raise InputError(f"{side}: side file of {path.name} that names other files; remove it")

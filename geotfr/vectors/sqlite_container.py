@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from geotfr.background import run_at_most
 from geotfr.errors import InputError, LimitError
+from geotfr.grid.crs import check_crs_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,14 +42,20 @@ INDICES = frozenset({"rtree", "rtree_i32", "fts3", "fts4", "fts5"})
 """Modules of the virtual tables that hold their data in tables of the same file."""
 
 # Between words SQLite takes comments for white space.
-_GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)+"
-_VIRTUAL = re.compile(rf"{_GAP}?CREATE{_GAP}VIRTUAL\b", re.IGNORECASE | re.DOTALL)
+_GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+_VIRTUAL = re.compile(rf"{_GAP}*CREATE{_GAP}+VIRTUAL\b", re.IGNORECASE | re.DOTALL)
 _MODULE = re.compile(
     r"""CREATE VIRTUAL TABLE (?:"[^"]*"|\[[^\]]*\]|`[^`]*`|\w+) USING (\w+)\s*(?:\(|$)""", re.IGNORECASE
 )
 _OWN_TABLE = re.compile(
     r"gpkg\w*|rtree_\w*|geometry_columns|spatial_ref_sys|layer_styles|(?:views|virts)_geometry_columns"
 )
+_CRS_COLUMNS = {
+    "gpkg_spatial_ref_sys": ("organization", "definition", "definition_12_063"),
+    "spatial_ref_sys": ("auth_name", "srtext", "proj4text"),
+}
+"""Table -> its columns that GDAL interprets as CRSs."""
+
 _GEOMETRY_OF_LAYER = re.compile(r"\(\w+\)$")
 
 # Functions that give the same for the same row, in any SQLite.
@@ -93,6 +100,7 @@ class SqliteContainer:
                 self._check_virtual(name, sql)
         for name in sorted(filter(_OWN_TABLE.fullmatch, self._views)):
             self._read_once(name)
+        self._check_crss()
 
     @property
     def driver(self) -> str:
@@ -119,6 +127,17 @@ class SqliteContainer:
             raise InputError(f"{self.path}: the layer {layer!r} is a virtual table, an index; give another layer")
         if name in self._views or self._computes(name):
             self._read_once(name)
+
+    def _check_crss(self) -> None:
+        for name, columns in _CRS_COLUMNS.items():
+            if name not in self._tables | self._views:
+                continue
+            with self._connected() as connection:
+                cursor = connection.execute(f"SELECT * FROM {name}")
+                places = [at for at, (column, *_) in enumerate(cursor.description) if column.lower() in columns]
+                for row in cursor:
+                    for at in places:
+                        check_crs_text(_text(row[at]), where=f"{self.path}: {name}")
 
     def _check_virtual(self, name: str, sql: str) -> None:
         found = _MODULE.match(sql)

@@ -13,7 +13,6 @@ from geotfr.errors import InputError, UsageError
 from geotfr.grid.export_grid import GridRequest
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.object_features import object_feature_names
-from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +141,8 @@ def _file_of(text: str) -> Path:
     from geotfr.rasters.bands import parse_source
     from geotfr.rasters.safe_open import split_page
 
-    return input_path(split_page(parse_source(text).path)[0])
+    # A raster or vector file of this machine: an address isn't fetched.
+    return Path(split_page(parse_source(text).path)[0])
 
 
 def _head(path: Path, size: int) -> bytes:
