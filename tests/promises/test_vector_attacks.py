@@ -306,8 +306,7 @@ SCHEMAS: dict[str, tuple[Callable[[Target], list[str]], set[int]]] = {
     ),
     "a geometry of 2^31 points": (
         lambda _: [
-            "DELETE FROM sqlite_master WHERE type = 'trigger'",
-            "UPDATE t SET geom = x'47500001E6100000' || x'0102000000FFFFFF7F' || x'0000000000000000'",
+            "UPDATE t SET geom = x'47500001E61000000102000000FFFFFF7F0000000000000000'",
         ],
         {0, 3, REFUSED},
     ),
