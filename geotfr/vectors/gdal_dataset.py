@@ -95,6 +95,7 @@ def layer_names(path: Path, drivers: Sequence[str]) -> list[str]:
     RuntimeError
         None of ``drivers`` opens it.
     """
+    load("pyogrio")
     gdal = _gdal()
     with _opened(path, drivers) as dataset, _failures():
         layers = [gdal.GDALDatasetGetLayer(dataset, at) for at in range(gdal.GDALDatasetGetLayerCount(dataset))]
@@ -158,7 +159,7 @@ def _opened(path: Path, drivers: Sequence[str]) -> Iterator[int]:
     # SQLite would make files beside one in WAL mode, and carry out a journal that it finds there.
     options = ("IMMUTABLE=YES",) if set(drivers) & {"GPKG", "SQLite"} else ()
     # An absolute path can't be read as one of GDAL's prefixes.
-    name = str(path.resolve()).encode("utf-8", "surrogateescape")
+    name = str(path.resolve()).encode()
     with _failures() as failures:
         gdal.OGRSetNonLinearGeometriesEnabledFlag(0)
         dataset = gdal.GDALOpenEx(name, _VECTOR | _VERBOSE_ERROR, _list(*drivers), _list(*options), None)

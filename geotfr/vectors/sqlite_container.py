@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["MAX_VIEW_BYTES", "MAX_VIEW_ROWS", "MAX_VIEW_SECONDS", "SqliteContainer"]
+__all__ = ["MAX_VALUE_BYTES", "MAX_VIEW_BYTES", "MAX_VIEW_ROWS", "MAX_VIEW_SECONDS", "SqliteContainer"]
 
 MAX_VIEW_ROWS = 10_000_000
 """Rows of a view."""
@@ -30,9 +30,10 @@ MAX_VIEW_ROWS = 10_000_000
 MAX_VIEW_BYTES = 1 << 30
 """Bytes of all texts and geometries of a view."""
 
-_MAX_VALUE_BYTES = MAX_VIEW_BYTES // 16
+MAX_VALUE_BYTES = MAX_VIEW_BYTES // 16
+"""Bytes of one of them."""
 
-MAX_VIEW_SECONDS = 10.0
+MAX_VIEW_SECONDS = 10
 """For which a view is read."""
 
 _STEPS = 20_000
@@ -213,7 +214,7 @@ class SqliteContainer:
                             " to a table"
                         )
             except sqlite3.DataError as error:
-                raise LimitError(f"{where} has a value of more than {_MAX_VALUE_BYTES:,} bytes") from error
+                raise LimitError(f"{where} has a value of more than {MAX_VALUE_BYTES:,} bytes") from error
             except sqlite3.DatabaseError as error:
                 if refused:
                     raise InputError(
@@ -230,7 +231,7 @@ class SqliteContainer:
         try:
             with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
                 connection.text_factory = bytes
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
                 connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
                 yield connection
         except sqlite3.Error as error:
