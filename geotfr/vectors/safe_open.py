@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["VECTOR_DRIVERS", "VectorFile", "safe_open", "tell_errors"]
+__all__ = ["PYARROW_DRIVERS", "VECTOR_DRIVERS", "VectorFile", "VectorKind", "safe_open", "tell_errors", "vector_kind"]
 
 VECTOR_DRIVERS = ("GPKG", "GeoJSON", "FlatGeobuf", "ESRI Shapefile", "CSV", "Parquet")
 """GDAL's names of the formats that are read without being allowed."""
@@ -44,13 +44,21 @@ _GEOJSON_TYPES = frozenset(("FeatureCollection", "Feature", *_GEOMETRIES))
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:,]', re.DOTALL)
 _TWO_OBJECTS = re.compile(rb"\}[\s\x1e]*\{")
 _STRING_OR_TWO_OBJECTS = re.compile(rb'"(?:[^"\\]|\\.)*"|\}[\s\x1e]*\{', re.DOTALL)
-_SQLITE = b"SQLite format 3\0"
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _MARKUP = re.compile(rb"<(?:[?!/]|[A-Za-z][\w:.-]*[\s/>])")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a file is: in words, and the driver that reads it; empty where that isn't known."""
+class VectorKind:
+    """What a file is by its content.
+
+    Attributes
+    ----------
+    words
+        What it is, as an error says it.
+    driver
+        GDAL's driver for it; empty where the content doesn't tell.
+    """
 
     words: str
     driver: str = ""
@@ -126,14 +134,13 @@ def safe_open(path: Path, *, allow_drivers: Sequence[str] = ()) -> VectorFile:
     LimitError
         A SQLite file with a view, in place of a table of its format, that never ends.
     """
-    others = tuple(gdal_dataset.known_drivers() & {*allow_drivers} - {*VECTOR_DRIVERS}) if allow_drivers else ()
+    others = tuple(sorted(gdal_dataset.known_drivers() & {*allow_drivers} - {*VECTOR_DRIVERS})) if allow_drivers else ()
     if others and path.is_dir():
         return VectorFile(path=path, drivers=others, container=None)
-    with open_regular(path, wanted="a table") as file:
-        head = file.read(_HEAD_BYTES)
-        kind = _kind_of(path, head, file.fileno())
-    container = SqliteContainer(path) if head.startswith(_SQLITE) else None
-    if container is not None:
+    kind = vector_kind(path)
+    container = None
+    if kind == _SQLITE:
+        container = SqliteContainer(path)
         kind = _SQLITE_KINDS[container.driver]
     if kind.driver in (*VECTOR_DRIVERS, *others):
         drivers: tuple[str, ...] = (kind.driver,)
@@ -157,6 +164,18 @@ def safe_open(path: Path, *, allow_drivers: Sequence[str] = ()) -> VectorFile:
     return VectorFile(path=path, drivers=drivers, container=container)
 
 
+def vector_kind(path: Path) -> VectorKind:
+    """What the file is, a GeoPackage being a SQLite file as others are.
+
+    Raises
+    ------
+    MissingInputError, InputError
+        There is no such file, or it is a folder, a pipe or a device.
+    """
+    with open_regular(path, wanted="a table") as file:
+        return _kind_of(path, file.read(_HEAD_BYTES), file.fileno())
+
+
 @contextlib.contextmanager
 def tell_errors(name: str) -> Iterator[None]:
     """Errors of the libraries as errors of the table ``name``."""
@@ -169,49 +188,50 @@ def tell_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name}: can't be read: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
+_SQLITE = VectorKind("a SQLite file")
 _SQLITE_KINDS = {
-    "GPKG": _Kind("a GeoPackage", "GPKG"),
-    "MBTiles": _Kind("map tiles in SQLite (MBTiles)", "MBTiles"),
-    "SQLite": _Kind("a SQLite database that is no GeoPackage", "SQLite"),
+    "GPKG": VectorKind("a GeoPackage", "GPKG"),
+    "MBTiles": VectorKind("map tiles in SQLite (MBTiles)", "MBTiles"),
+    "SQLite": VectorKind("a SQLite database that is no GeoPackage", "SQLite"),
 }
 _JSON_KINDS = {
-    "gdal_streamed_alg": _Kind("a pipeline of GDAL (JSON that names other files)", "GDALG"),
-    "Topology": _Kind("TopoJSON", "TopoJSON"),
+    "gdal_streamed_alg": VectorKind("a pipeline of GDAL (JSON that names other files)", "GDALG"),
+    "Topology": VectorKind("TopoJSON", "TopoJSON"),
 }
-_SEQUENCE = _Kind("a sequence of GeoJSON objects", "GeoJSONSeq")
-_ESRI_JSON = _Kind("ESRI's JSON", "ESRIJSON")
-_JSON_FG = _Kind("JSON-FG", "JSONFG")
-_VRT = _Kind("a VRT (XML that names other files)", "OGR_VRT")
+_SEQUENCE = VectorKind("a sequence of GeoJSON objects", "GeoJSONSeq")
+_ESRI_JSON = VectorKind("ESRI's JSON", "ESRIJSON")
+_JSON_FG = VectorKind("JSON-FG", "JSONFG")
+_VRT = VectorKind("a VRT (XML that names other files)", "OGR_VRT")
 
 
-def _kind_of(path: Path, head: bytes, descriptor: int) -> _Kind:
+def _kind_of(path: Path, head: bytes, descriptor: int) -> VectorKind:
     suffix = path.suffix.lower()
     if head.startswith(b"PAR1"):
-        return _Kind("a Parquet file", "Parquet")
+        return VectorKind("a Parquet file", "Parquet")
+    if head.startswith(b"SQLite format 3\0"):
+        return _SQLITE
     if head.startswith(b"fgb\x03fgb"):
-        return _Kind("a FlatGeobuf file", "FlatGeobuf")
+        return VectorKind("a FlatGeobuf file", "FlatGeobuf")
     if head.startswith(b"\x00\x00\x27\x0a"):
         if suffix == ".shp":
-            return _Kind("a Shapefile", "ESRI Shapefile")
-        return _Kind("a Shapefile or its index, whose name doesn't end in .shp")
+            return VectorKind("a Shapefile", "ESRI Shapefile")
+        return VectorKind("a Shapefile or its index, whose name doesn't end in .shp")
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n\x1e")
     if text.startswith(b"{"):
         return _json_kind(text, descriptor)
     if text.startswith(b"<OGRVRTDataSource"):
         return _VRT
-    is_text = not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", head) or head[:2] in (b"\xff\xfe", b"\xfe\xff")
-    if (
-        suffix in (".csv", ".tsv")
-        and is_text
-        and not _MARKUP.match(text)
-        and not text.startswith(b"version https://git")
-    ):
-        return _Kind("a table as text", "CSV")
     kind = kind_of(head)
-    return _Kind(kind.words if head else "an empty file")
+    # UTF-16 has zeros, and is refused by a better word where it is read.
+    is_text = not _CONTROLS.search(head) or head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    is_odd_text = b"\0" not in head and kind == kind_of(b"\1")
+    is_markup = _MARKUP.match(text) or text.startswith(b"version https://git-lfs")
+    if suffix in (".csv", ".tsv") and (is_text or is_odd_text) and not is_markup:
+        return VectorKind("a table as text", "CSV")
+    return VectorKind(kind.words)
 
 
-def _json_kind(text: bytes, descriptor: int) -> _Kind:
+def _json_kind(text: bytes, descriptor: int) -> VectorKind:
     members = dict(_members(text))
     kind = members.get("type")
     if kind in _JSON_KINDS:
@@ -221,11 +241,11 @@ def _json_kind(text: bytes, descriptor: int) -> _Kind:
     if "conformsTo" in members and b"json-fg" in text:
         return _JSON_FG
     if isinstance(kind, str) and kind not in _GEOJSON_TYPES:
-        return _Kind(f"JSON of type {kind[:40]!r}")
+        return VectorKind(f"JSON of type {kind[:40]!r}")
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as whole:
         if _TWO_OBJECTS.search(whole) and any(found[0][:1] == b"}" for found in _STRING_OR_TWO_OBJECTS.finditer(whole)):
             return _SEQUENCE
-    return _Kind("GeoJSON", "GeoJSON")
+    return VectorKind("GeoJSON", "GeoJSON")
 
 
 def _members(text: bytes) -> Iterator[tuple[str, Any]]:

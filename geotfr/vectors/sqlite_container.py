@@ -234,8 +234,9 @@ class SqliteContainer:
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
                 connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
                 yield connection
-        except sqlite3.Error as error:
-            raise InputError(f"{self.path}: a SQLite file that can't be read: {error}") from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second: a name in a message isn't UTF-8
+            told = " ".join(str(error).split())
+            raise InputError(f"{self.path}: a SQLite file that can't be read: {told}") from error
 
 
 def _check_journals(path: Path) -> None:

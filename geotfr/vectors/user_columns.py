@@ -9,7 +9,7 @@ import numpy as np
 from geotfr.errors import DamagedError, InputError, UsageError
 from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.extra import load_arrow
-from geotfr.vectors.safe_open import safe_open
+from geotfr.vectors.safe_open import PYARROW_DRIVERS, vector_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,11 +41,11 @@ class UserColumns:
             It has no column ``number`` of whole numbers, or nothing else.
         """
         pa = load_arrow()
-        file = safe_open(path)
-        if file.has_layers:
-            raise InputError(f"{path}: no CSV or Parquet table")
+        kind = vector_kind(path)
+        if kind.driver not in PYARROW_DRIVERS:
+            raise InputError(f"{path}: {kind.words}, no CSV or Parquet table")
         try:
-            if file.drivers == ("CSV",):
+            if kind.driver == "CSV":
                 table = _read_csv(path)
             else:
                 # Not read_table: it takes folders and addresses too.
