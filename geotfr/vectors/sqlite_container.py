@@ -51,6 +51,12 @@ _MODULE = re.compile(
 _OWN_TABLE = re.compile(
     r"gpkg\w*|rtree_\w*|geometry_columns|spatial_ref_sys|layer_styles|(?:views|virts)_geometry_columns"
 )
+_COMPUTED = """
+    SELECT DISTINCT t.name FROM sqlite_master AS t, pragma_table_xinfo(t.name) AS c
+    WHERE t.type = 'table' AND t.rootpage > 0 AND c.hidden IN (2, 3)
+"""
+"""Tables with columns that are computed when they are read."""
+
 _CRS_COLUMNS = {
     "gpkg_spatial_ref_sys": ("organization", "definition", "definition_12_063"),
     "spatial_ref_sys": ("auth_name", "srtext", "proj4text"),
@@ -99,7 +105,10 @@ class SqliteContainer:
         for kind, name, page, sql in texts:
             if (kind == "table" and not page) or _VIRTUAL.match(sql):
                 self._check_virtual(name, sql)
-        for name in sorted(filter(_OWN_TABLE.fullmatch, self._views)):
+        with self._connected() as connection:
+            computed = connection.execute(_COMPUTED).fetchall()
+        self._computed = {_text(name).lower() for (name,) in computed}
+        for name in sorted(filter(_OWN_TABLE.fullmatch, self._views | self._computed)):
             self._read_once(name)
         self._check_crss()
 
@@ -126,7 +135,7 @@ class SqliteContainer:
             name = _GEOMETRY_OF_LAYER.sub("", name)
         if name in self._indices:
             raise InputError(f"{self.path}: the layer {layer!r} is a virtual table, an index; give another layer")
-        if name in self._views or self._computes(name):
+        if name in self._views | self._computed:
             self._read_once(name)
 
     def _check_crss(self) -> None:
@@ -149,12 +158,6 @@ class SqliteContainer:
                 f" {', '.join(sorted(INDICES))}; copy the layer to a file of its own"
             )
         self._indices.add(name.lower())
-
-    def _computes(self, name: str) -> bool:
-        """Whether a table has columns that are computed when they are read."""
-        with self._connected() as connection:
-            columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
-        return any(hidden in (2, 3) for (hidden,) in columns)
 
     def _read_once(self, name: str) -> None:
         """Read a view to its end, or to a limit."""

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import pickle
 import sqlite3
 import struct
 import tempfile
@@ -280,6 +281,14 @@ SCHEMAS: dict[str, tuple[Callable[[Target], list[str]], set[int]]] = {
         lambda _: ["DROP TABLE gpkg_contents", f"CREATE VIEW gpkg_contents AS {ENDLESS} SELECT x FROM c"],
         {LIMITED},
     ),
+    "contents with a column of a gigabyte": (
+        lambda _: [
+            "DROP TABLE gpkg_contents",
+            "CREATE TABLE gpkg_contents (n, c AS (zeroblob(n)))",
+            "INSERT INTO gpkg_contents VALUES (900000000)",
+        ],
+        {LIMITED},
+    ),
     "a column that is computed by a server": (
         lambda _: [planted("table", "CREATE TABLE v (a, b AS (ogr_geocode('Rome')))", page=4)],
         {REFUSED},
@@ -511,6 +520,27 @@ def _elsewhere(target: Target) -> list[Any]:
 def _dataset(target: Target) -> list[Any]:
     (target.folder / "t.parquet").mkdir()
     (target.folder / "t.parquet" / "a.parquet").symlink_to(target.canary)
+    return table(target.folder / "t.parquet")
+
+
+class _Opens:
+    """Opens a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(self._path),)
+
+
+@hostile("t.parquet has a type that is code", {0, REFUSED})
+def _pickled(target: Target) -> list[Any]:
+    code = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(_Opens(target.canary)),
+    }
+    schema = pa.schema([pa.field("a", pa.int64(), metadata=code)])
+    pq.write_table(pa.table([pa.array([1])], schema=schema), target.folder / "t.parquet")
     return table(target.folder / "t.parquet")
 
 
