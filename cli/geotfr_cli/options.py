@@ -73,7 +73,8 @@ allow_driver_option = click.option(
     "allow_drivers",
     metavar="NAME",
     multiple=True,
-    help="A GDAL driver that may open rasters beside GTiff, as VRT or PNG. Repeatable; only for files you trust.",
+    help="A GDAL driver that may open rasters beside GTiff, as VRT or PNG, or vector files beside the known formats, as"
+    " KML. Repeatable; only for files you trust.",
 )
 allow_network_option = click.option(
     "--allow-network",

@@ -9,7 +9,13 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["compressor_option", "feature_kinds_option", "geometry_option", "points_options"]
+__all__ = [
+    "allow_vector_driver_option",
+    "compressor_option",
+    "feature_kinds_option",
+    "geometry_option",
+    "points_options",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -29,6 +35,14 @@ def points_options(function: F) -> F:
     return function
 
 
+allow_vector_driver_option = click.option(
+    "--allow-driver",
+    "allow_drivers",
+    metavar="NAME",
+    multiple=True,
+    help="A GDAL driver that may open the vector file beside those of the known formats, as KML. Repeatable; only for"
+    " files you trust.",
+)
 geometry_option = click.option(
     "--geometry",
     type=click.Choice(["none", "lonlat", "wkb", "geojson"]),

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from geotfr.errors import LimitError, MissingInputError, UsageError
+from geotfr.errors import InputError, LimitError, MissingInputError, UsageError
+from geotfr.regular_files import open_regular
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -97,16 +98,17 @@ def region_file(text: str) -> str | None:
 
 def _read(path: Path) -> str:
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise LimitError(f"{path}: {size:,} bytes are too many for a region; allowed are {MAX_BYTES:,}")
-        return path.read_text("utf-8-sig")
+        with open_regular(path, wanted="a region") as file:
+            found = file.read(MAX_BYTES + 1)
+        if len(found) > MAX_BYTES:
+            raise LimitError(f"{path}: more than {MAX_BYTES:,} bytes are too many for a region")
+        return found.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not a region: byte {error.start} is not UTF-8; {FORMS}") from error
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except MissingInputError as error:
         raise MissingInputError(f"--region {_short(str(path))}: no such file; {FORMS}") from error
-    except (OSError, ValueError) as error:  # ValueError: a zero byte, which no path has
-        reason = _short(getattr(error, "strerror", None) or str(error))
+    except (InputError, OSError) as error:
+        reason = _short(str(error.__cause__ or error).partition(f"{path}: ")[2] or str(error.__cause__ or error))
         raise MissingInputError(f"--region {_short(str(path))}: can't be read: {reason}; {FORMS}") from error
 
 

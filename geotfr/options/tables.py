@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 from geotfr.flags import checked_flags
 from geotfr.options.export import FeatureKinds
 from geotfr.options.scope import BYTES, RIGHT, RUN
-from geotfr.options.values import checked_choice
+from geotfr.options.values import checked_choice, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Unpack
 
 __all__ = ["GeometryMode", "TableCompressor", "TableKeywords", "TableOptions"]
@@ -34,6 +34,7 @@ class TableKeywords(TypedDict, total=False):
     compressor: str
     overwrite: bool
     workers: int | None
+    allow_drivers: str | Iterable[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,9 @@ class TableOptions:
         Replace an output that exists.
     workers
         Threads; None: as many as there are cores, up to 4. The bytes don't depend on it.
+    allow_drivers
+        GDAL drivers that may open vector files beside those of the known formats, as KML; only for files that you
+        trust.
     """
 
     selectors: str | Sequence[str] | None = field(default=None, metadata=BYTES)
@@ -77,6 +81,7 @@ class TableOptions:
     compressor: TableCompressor = field(default="fast", metadata=BYTES)
     overwrite: bool = field(default=False, metadata=RIGHT)
     workers: int | None = field(default=None, metadata=RUN)
+    allow_drivers: tuple[str, ...] = field(default=(), metadata=RIGHT)
 
     @staticmethod
     def checked(**given: Unpack[TableKeywords]) -> TableOptions:
@@ -104,4 +109,5 @@ class TableOptions:
             compressor=checked_choice("compressor", given.get("compressor", "fast"), get_args(TableCompressor)),
             overwrite=overwrite,
             workers=given.get("workers"),
+            allow_drivers=texts(given.get("allow_drivers")),
         )

@@ -25,8 +25,8 @@ from rasterio._err import CPLE_BaseError
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 
 from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.file_kinds import HEAD_BYTES, is_tiff, kind_of
 from geotfr.grid.crs import check_crs_in_text, check_crs_text
-from geotfr.rasters.formats import HEAD_BYTES, is_tiff, kind_of
 from geotfr.rasters.remote import HTTP_OPTIONS, NO_ADDRESS, ask, fetching, gdal_name, is_readable_address
 from geotfr.rasters.tiff_directories import TiffDirectory, read_directories
 from geotfr.stores.address import address_scheme

@@ -1,7 +1,7 @@
-"""GeoJSON whose CRS is a link: GDAL would fetch it while it opens the file.
+"""GeoJSON whose CRS is a link, or names a file: GDAL would fetch or open it while it opens the GeoJSON.
 
-GDAL has no switch for that, so the file's text is searched for a ``crs`` member, whatever its case and escapes, that
-is a link; the member's own text decides.
+GDAL has no switch for that, so the file's text is searched for a ``crs`` member, whatever its case and escapes, and the
+member's own text decides.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError
+from geotfr.grid.crs import check_crs_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["check_no_linked_crs"]
@@ -28,12 +30,12 @@ _NAMED = ("name", "epsg", "ogc")
 
 
 def check_no_linked_crs(path: Path) -> None:
-    """Refuse a JSON file with a CRS that is not given by its name.
+    """Refuse a JSON file with a CRS that is not given by its name, or whose name is a file's.
 
     Raises
     ------
     InputError
-        A ``crs`` member is a link, or isn't JSON.
+        A ``crs`` member is a link, names a file or an address, or isn't JSON.
     """
     with path.open("rb") as file:
         if not file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -53,3 +55,14 @@ def _check(path: Path, text: bytes) -> None:
         raise InputError(
             f"{path}: its CRS is of type {kinds[0]!r}, which is not followed; remove the member 'crs', and give --crs"
         )
+    for name in _texts(found):
+        check_crs_text(name, where=str(path))
+
+
+def _texts(pairs: Any) -> Iterator[str]:
+    """All texts in nested lists of pairs, however the names that lead to them are spelt or repeated."""
+    if isinstance(pairs, str):
+        yield pairs
+    elif isinstance(pairs, list | tuple):
+        for part in pairs:
+            yield from _texts(part)

@@ -1,31 +1,29 @@
 """Tables as streams of batches: vector files, CSV, Parquet, frames.
 
-A file is known by its first bytes, so that GDAL opens nothing as another format than it says to be.
+Files come through :func:`geotfr.vectors.safe_open.safe_open`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
+from geotfr.errors import InputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.mixer.strict_json import parse_json
 from geotfr.vectors.condition import condition_on, filtered
 from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.expression import parse_expression
 from geotfr.vectors.extra import load
-from geotfr.vectors.linked_crs import check_no_linked_crs
+from geotfr.vectors.safe_open import VectorFile, safe_open, tell_errors
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    import contextlib
 
     from geotfr.options import TableOptions
+    from geotfr.vectors.gdal_dataset import LayerReader
 
 __all__ = ["Table", "TableRequest", "is_frame", "open_table", "table_in_memory"]
 
@@ -45,7 +43,6 @@ CSV_NULLS = ("", "NA", "N/A", "null", "NULL")
 """Cells of number and date columns that hold no value; text stays as it is."""
 
 _OGR_ROWS = 1 << 14
-_HEAD_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +61,8 @@ class TableRequest:
         CRS of the geometries, in place of the source's own; EPSG:4326 for ``x`` and ``y`` unless told.
     layer_option
         What names the layer, for errors; empty where nothing does.
+    allow_drivers
+        Drivers of GDAL that may open a file beside those of the known formats.
     """
 
     layer: str | None = None
@@ -72,11 +71,19 @@ class TableRequest:
     y: str | None = None
     crs: str | None = None
     layer_option: str = "--layer"
+    allow_drivers: tuple[str, ...] = ()
 
     @staticmethod
     def of(options: TableOptions) -> TableRequest:
         """What ``options`` ask for."""
-        return TableRequest(layer=options.layer, where=options.where, x=options.x, y=options.y, crs=options.crs)
+        return TableRequest(
+            layer=options.layer,
+            where=options.where,
+            x=options.x,
+            y=options.y,
+            crs=options.crs,
+            allow_drivers=options.allow_drivers,
+        )
 
     def __post_init__(self) -> None:
         if (self.x is None) != (self.y is None):
@@ -162,18 +169,22 @@ def open_table(source: Any, request: TableRequest) -> Table:
     UsageError
         Several layers and none is named, or options that the format hasn't.
     """
+    has_layers = False
     if is_frame(source):
         table = _from_frame(source)
     else:
-        path = Path(source)
-        table = {"parquet": _from_parquet, "csv": _from_csv, "ogr": _from_ogr}[_format(path)](path, request)
-    is_ogr = table.file is not None and _format(table.file) == "ogr"
-    if request.layer is not None and not is_ogr:
+        file = safe_open(Path(source), allow_drivers=request.allow_drivers)
+        has_layers = file.has_layers
+        if has_layers:
+            table = _from_gdal(file, request)
+        else:
+            table = {"CSV": _from_csv, "Parquet": _from_parquet}[file.drivers[0]](file.path)
+    if request.layer is not None and not has_layers:
         raise UsageError(f"--layer: {table.name} has no layers; leave the option out")
     twice = sorted({name for name in table.schema.names if table.schema.names.count(name) > 1})
     if twice:
         raise InputError(f"{table.name}: the column {twice[0]!r} is there twice; rename one")
-    if request.where is not None and not is_ogr:
+    if request.where is not None and not has_layers:
         table = _where(table, request.where)
     return _with_points(table, request)
 
@@ -232,57 +243,20 @@ def _with_points(table: Table, request: TableRequest) -> Table:
     return replace(table, xy=xy, crs=crs, is_points=table.is_points or xy is not None)
 
 
-def _format(path: Path) -> str:
-    """``parquet``, ``csv`` or ``ogr``, by the first bytes; text goes by the name."""
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: a folder; name the table in it")
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except FileNotFoundError as error:
-        raise MissingInputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from error
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith((b"SQLite format 3\0", b"fgb", b"\x00\x00\x27\x0a")):
-        return "ogr"
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return "ogr"
-    if path.suffix.lower() in (".csv", ".tsv"):
-        return "csv"
-    raise InputError(
-        f"{path}: no table that is known; there are GeoPackage, GeoJSON, Shapefile (.shp), FlatGeobuf, CSV and Parquet"
-    )
-
-
-@contextlib.contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Errors of the libraries as errors of the table ``name``."""
-    pa = load("pyarrow")
-    try:
-        yield
-    except GeotfrError:
-        raise
-    except (pa.ArrowException, RuntimeError, ValueError, OSError, OverflowError, KeyError, TypeError) as error:
-        raise InputError(f"{name}: can't be read: {' '.join(str(error).split()) or type(error).__name__}") from error
-
-
 def _reading(name: str, batches: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
     """``batches`` with the libraries' errors told."""
 
     def read() -> Iterator[Any]:
-        with _told(name):
+        with tell_errors(name):
             yield from batches()
 
     return read
 
 
-def _from_parquet(path: Path, request: TableRequest) -> Table:
-    del request
+def _from_parquet(path: Path) -> Table:
     pq = load("pyarrow.parquet")
     name = str(path)
-    with _told(name), pq.ParquetFile(path) as file:
+    with tell_errors(name), pq.ParquetFile(path) as file:
         schema, metadata, rows = file.schema_arrow, file.schema_arrow.metadata or {}, file.metadata.num_rows
     geometry, crs, is_points = _geoparquet(name, metadata.get(b"geo"))
 
@@ -322,8 +296,7 @@ def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool]:
     return primary, text, bool(kinds) and kinds <= {"Point", "Point Z"}
 
 
-def _from_csv(path: Path, request: TableRequest) -> Table:
-    del request
+def _from_csv(path: Path) -> Table:
     csv = load("pyarrow.csv")
     name = str(path)
     options: dict[str, Any] = {
@@ -334,7 +307,7 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
     with path.open("rb") as text:
         if text.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise InputError(f"{name}: the text is UTF-16; convert the file to UTF-8 first")
-    with _told(name), csv.open_csv(path, **options) as file:
+    with tell_errors(name), csv.open_csv(path, **options) as file:
         schema = file.schema
     try:
         typed = zip(schema.names, schema.types, strict=True)
@@ -344,7 +317,7 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
     if binary:
         # pyarrow's word for text of another encoding.
         raise InputError(f"{name}: column {binary[0]!r} holds text that isn't UTF-8; convert the file to UTF-8 first")
-    with _told(name):
+    with tell_errors(name):
         large = types_of_large_integers(path, schema, options)
         if large:
             options["convert_options"].column_types = large
@@ -372,61 +345,46 @@ def _from_csv(path: Path, request: TableRequest) -> Table:
     )
 
 
-def _from_ogr(path: Path, request: TableRequest) -> Table:
-    check_no_linked_crs(path)
-    raw = load("pyogrio.raw")
-    name = str(path)
-    # An absolute path can't be read as one of GDAL's prefixes.
-    target = os.fspath(path.resolve())
-    layer = _layer(name, target, request)
-
-    @contextlib.contextmanager
-    def opened() -> Iterator[tuple[dict[str, Any], Any]]:
-        with contextlib.ExitStack() as stack:
-            with warnings.catch_warnings():
-                # GDAL's remarks on odd files; what can't be read is an error.
-                warnings.simplefilter("ignore", RuntimeWarning)
-                reading = raw.open_arrow(
-                    target, layer=layer, where=request.where, use_pyarrow=True, batch_size=_OGR_ROWS
-                )
-                found = stack.enter_context(reading)
-            yield found
-
+def _from_gdal(file: VectorFile, request: TableRequest) -> Table:
+    name = str(file.path)
+    layer = _layer(file, request)
+    file.check_layer(layer)
     # Whether the condition is at fault or the file, GDAL tells in its own words.
     told = name if request.where is None else f"{name}: where {request.where!r}"
-    with _told(told), opened() as (meta, reader):
-        schema, crs = reader.schema, meta["crs"]
-        geometry = (meta["geometry_name"] or "wkb_geometry") if meta["geometry_type"] is not None else None
-        is_points = meta["geometry_type"] in ("Point", "2.5D Point", "Point Z")
+
+    def opened() -> contextlib.AbstractContextManager[LayerReader]:
+        return file.open_layer(layer, where=request.where, batch_rows=_OGR_ROWS)
+
+    with tell_errors(told), opened() as reader:
+        found = reader
 
     def batches() -> Iterator[Any]:
-        with opened() as (_, reader):
-            yield from reader
+        with opened() as reader:
+            yield from reader.batches
 
     return Table(
         name=name,
-        file=path,
-        schema=schema,
-        geometry=geometry if geometry in schema.names else None,
+        file=file.path,
+        schema=found.schema,
+        geometry=found.geometry,
         xy=None,
-        crs=crs_text(crs_wkt(crs)) if crs else "",
-        is_points=is_points,
+        crs=crs_text(crs_wkt(found.crs)) if found.crs else "",
+        is_points=found.is_points,
         rows=None,
         batches=_reading(told, batches),
     )
 
 
-def _layer(name: str, target: str, request: TableRequest) -> str:
-    wanted = request.layer
-    pyogrio: ModuleType = load("pyogrio")
-    with _told(name):
-        layers = [str(row[0]) for row in pyogrio.list_layers(target)]
+def _layer(file: VectorFile, request: TableRequest) -> str:
+    wanted, layers = request.layer, file.layers()
     listed = ", ".join(layers)
     if wanted is not None and wanted not in layers:
-        raise InputError(f"{name}: there is no layer {wanted!r}; there are {listed}")
+        raise InputError(f"{file.path}: there is no layer {wanted!r}; there are {listed or 'none'}")
+    if not layers:
+        raise InputError(f"{file.path}: has no layers of features")
     if wanted is None and len(layers) != 1:
         hint = f"name one with {request.layer_option}" if request.layer_option else "give a file of one layer"
-        raise UsageError(f"{name}: has {len(layers)} layers ({listed}); {hint}")
+        raise UsageError(f"{file.path}: has {len(layers)} layers ({listed}); {hint}")
     return wanted or layers[0]
 
 

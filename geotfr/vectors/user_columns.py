@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import DamagedError, InputError, MissingInputError, UsageError
+from geotfr.errors import DamagedError, InputError, UsageError
 from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.extra import load_arrow
+from geotfr.vectors.safe_open import PYARROW_DRIVERS, vector_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,13 +41,15 @@ class UserColumns:
             It has no column ``number`` of whole numbers, or nothing else.
         """
         pa = load_arrow()
-        if not path.is_file():
-            raise MissingInputError(f"{path}: no such file")
+        kind = vector_kind(path)
+        if kind.driver not in PYARROW_DRIVERS:
+            raise InputError(f"{path}: {kind.words}, no CSV or Parquet table")
         try:
-            if path.suffix.lower() == ".csv":
+            if kind.driver == "CSV":
                 table = _read_csv(path)
             else:
-                table = load_arrow("pyarrow.parquet").read_table(path)
+                # Not read_table: it takes folders and addresses too.
+                table = load_arrow("pyarrow.parquet").ParquetFile(path).read()
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path}: no CSV or Parquet table: {' '.join(str(error).split())}") from error
         if "number" not in table.column_names or not pa.types.is_integer(table["number"].type):

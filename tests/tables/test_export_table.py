@@ -287,7 +287,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
     bad(tmp_path, tmp_path / "missing.gpkg", "no such file", 10)
     # GDAL would open this as a table of another file.
     (tmp_path / "x.gpkg").write_text("<OGRVRTDataSource><OGRVRTLayer name='a'/></OGRVRTDataSource>")
-    bad(tmp_path, tmp_path / "x.gpkg", "no table that is known", 10)
+    bad(tmp_path, tmp_path / "x.gpkg", r"a VRT \(XML that names other files\), not a table", 10)
     plots().to_file(tmp_path / "t.gpkg", layer="plots")
     bad(tmp_path, tmp_path / "t.gpkg", "no layer 'nix'; there are plots", 10, layer="nix")
     (tmp_path / "u.csv").write_bytes(b"a,b\n1,x\n2,\xff\xfe\n")

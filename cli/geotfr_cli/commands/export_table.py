@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from geotfr_cli.options import common_options, overwrite_option, show, shows_progress, warn, workers_option
-from geotfr_cli.table_options import compressor_option, feature_kinds_option, geometry_option, points_options
+from geotfr_cli.table_options import (
+    allow_vector_driver_option,
+    compressor_option,
+    feature_kinds_option,
+    geometry_option,
+    points_options,
+)
 
 
 @click.command(
@@ -32,6 +38,7 @@ from geotfr_cli.table_options import compressor_option, feature_kinds_option, ge
 @geometry_option
 @feature_kinds_option
 @compressor_option
+@allow_vector_driver_option
 @workers_option
 @overwrite_option
 @common_options

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from geotfr_cli.options import LOSSES, common_options, overwrite_option, show, shows_progress, warn
+from geotfr_cli.table_options import allow_vector_driver_option
 
 
 @click.command(
@@ -27,6 +28,7 @@ from geotfr_cli.options import LOSSES, common_options, overwrite_option, show, s
 @click.option("--join", metavar="SOURCE", help="A table that the records' columns are put beside.")
 @click.option("--key", metavar="COLUMN", help="Which row of --join a record belongs to.  [default: by order]")
 @click.option("--layer", metavar="NAME", help="The layer of --join, where it has several.")
+@allow_vector_driver_option
 @click.option(
     "--on-bad-record",
     type=click.Choice(["error", "skip", "repair"]),

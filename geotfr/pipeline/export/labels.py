@@ -13,7 +13,6 @@ from geotfr.errors import InputError, UsageError
 from geotfr.grid.export_grid import GridRequest
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.object_features import object_feature_names
-from geotfr.stores.path import input_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +119,7 @@ def with_labels(rasters: RasterSource, options: ExportOptions) -> tuple[Labelled
     UsageError
         Options that don't fit the labels, or names that clash.
     """
-    from geotfr.rasters.formats import HEAD_BYTES, is_tiff
+    from geotfr.file_kinds import HEAD_BYTES, is_tiff
     from geotfr.rasters.labelled import LabelledSource
 
     wanted = options.labels
@@ -142,7 +141,8 @@ def _file_of(text: str) -> Path:
     from geotfr.rasters.bands import parse_source
     from geotfr.rasters.safe_open import split_page
 
-    return input_path(split_page(parse_source(text).path)[0])
+    # A raster or vector file of this machine: an address isn't fetched.
+    return Path(split_page(parse_source(text).path)[0])
 
 
 def _head(path: Path, size: int) -> bytes:
@@ -223,7 +223,13 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
             raise UsageError(f"{option}: a record of sequence_data is a pixel, not an image; leave one of them out")
     found = read_shapes(
         wanted.source,
-        TableRequest(layer=wanted.layer, where=wanted.where, crs=wanted.crs, layer_option="--label-layer"),
+        TableRequest(
+            layer=wanted.layer,
+            where=wanted.where,
+            crs=wanted.crs,
+            layer_option="--label-layer",
+            allow_drivers=options.allow_drivers,
+        ),
         crs=rasters.geobox.crs,
         field=wanted.field,
         crs_option="--label-crs",

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import InputError, MissingInputError, UsageError
+from geotfr.errors import GeotfrError, InputError, UsageError
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.choose import ClassBand, PatchChoice
+from geotfr.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +49,9 @@ def patch_choice(
     given: NDArray[np.bool_] | None = None
     columns: dict[str, NDArray[np.int64]] = {}
     if wanted is not None and wanted.keep is not None:
-        given = _kept(layout, wanted, columns)
+        given = _kept(layout, wanted, columns, options.allow_drivers)
     if wanted is not None and wanted.within is not None:
-        inside = _lying_in(layout, wanted.within, option="--within", whole=True)
+        inside = _lying_in(layout, wanted.within, options.allow_drivers, option="--within", whole=True)
         given = inside if given is None else given & inside
     return PatchChoice(
         layout,
@@ -77,7 +78,9 @@ def _class_band(
     return ClassBand(name=name, plane=by_name[name].planes[0], classes=classes)
 
 
-def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
+def _kept(
+    layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray[np.int64]], allow_drivers: tuple[str, ...]
+) -> NDArray[np.bool_]:
     """What ``keep`` names: numbers, or the patches whose centre lies in a footprint."""
     keep = wanted.keep
     if isinstance(keep, tuple):
@@ -87,7 +90,7 @@ def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray
     from geotfr.vectors.patch_numbers import NUMBER, read_patch_numbers
     from geotfr.vectors.source import TableRequest, open_table
 
-    table = open_table(keep, TableRequest(layer_option=""))
+    table = open_table(keep, TableRequest(layer_option="", allow_drivers=allow_drivers))
     if NUMBER in table.columns:
         numbers, codes = read_patch_numbers(table, wanted.column)
         found = _numbered(layout, numbers, table.name)
@@ -96,7 +99,7 @@ def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray
             columns[wanted.column][numbers] = codes
         return found
     if table.has_geometry:
-        return _lying_in(layout, keep, option="--keep", whole=False)
+        return _lying_in(layout, keep, allow_drivers, option="--keep", whole=False)
     raise InputError(
         f"{table.name}: has neither a column {NUMBER!r} nor footprints; there are {', '.join(table.columns)}"
     )
@@ -104,12 +107,14 @@ def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray
 
 def _numbers_of_text(path: Path) -> NDArray[np.int64]:
     try:
-        if path.stat().st_size > _MOST_TEXT_BYTES:
-            raise InputError(f"{path}: {path.stat().st_size:,} bytes are too many for numbers of patches")
-        text = path.read_text("utf-8")
-    except FileNotFoundError as error:
-        raise MissingInputError(f"{path}: no such file") from error
+        with open_regular(path, wanted="numbers of patches") as file:
+            found = file.read(_MOST_TEXT_BYTES + 1)
+        if len(found) > _MOST_TEXT_BYTES:
+            raise InputError(f"{path}: more than {_MOST_TEXT_BYTES:,} bytes are too many for numbers of patches")
+        text = found.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, GeotfrError):
+            raise
         raise InputError(f"{path}: can't be read as text: {error}") from error
     numbers = []
     for line, words in enumerate(text.splitlines(), start=1):
@@ -133,7 +138,9 @@ def _numbered(layout: PatchLayout, numbers: NDArray[np.int64], name: str) -> NDA
     return found
 
 
-def _lying_in(layout: PatchLayout, source: Any, *, option: str, whole: bool) -> NDArray[np.bool_]:
+def _lying_in(
+    layout: PatchLayout, source: Any, allow_drivers: tuple[str, ...], *, option: str, whole: bool
+) -> NDArray[np.bool_]:
     """``(patch,) bool``: the patches that lie wholly in the shapes of ``source``, or whose centre does."""
     import shapely
 
@@ -142,7 +149,11 @@ def _lying_in(layout: PatchLayout, source: Any, *, option: str, whole: bool) -> 
     from geotfr.vectors.source import TableRequest
 
     found = read_shapes(
-        source, TableRequest(layer_option=""), crs=layout.geobox.crs, field=None, crs_option="a CRS in the file"
+        source,
+        TableRequest(layer_option="", allow_drivers=allow_drivers),
+        crs=layout.geobox.crs,
+        field=None,
+        crs_option="a CRS in the file",
     )
     shapes = in_pixels(found.shapes[~shapely.is_missing(found.shapes)], layout.geobox)
     if not (shapely.get_dimensions(shapes) == 2).all() or not len(shapes):

@@ -120,8 +120,8 @@ def export_table(
         True for a bar on stderr, or a function of (rows, bytes).
     **keywords
         ``selectors``, ``layer``, ``where``, ``x``, ``y``, ``crs``, ``geometry``, ``feature_kinds``, ``compressor``,
-        ``overwrite``, ``workers``: see :class:`geotfr.options.TableOptions`. The geometry is ``lonlat`` by default
-        where all geometries are points and no column has these names.
+        ``overwrite``, ``workers``, ``allow_drivers``: see :class:`geotfr.options.TableOptions`. The geometry is
+        ``lonlat`` by default where all geometries are points and no column has these names.
 
     Raises
     ------

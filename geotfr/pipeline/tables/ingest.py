@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import InputError, UsageError
 from geotfr.flags import checks_flags
 from geotfr.mixer.names import natural_key
+from geotfr.options.values import texts
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.faults import ReadReport
@@ -106,6 +107,7 @@ def ingest_table(
     join: Any = None,
     key: str | None = None,
     layer: str | None = None,
+    allow_drivers: Sequence[str] = (),
     on_bad_record: BadRecord = "error",
     overwrite: bool = False,
     progress: bool | Progress = False,
@@ -135,6 +137,8 @@ def ingest_table(
         The column that tells which row of ``join`` a record belongs to. By default the order does.
     layer
         The layer of ``join``.
+    allow_drivers
+        GDAL drivers that may open ``join`` beside those of the known formats, as KML; only for files that you trust.
     on_bad_record
         ``error``, ``skip`` or ``repair``, as :func:`geotfr.read_records`.
     overwrite
@@ -185,7 +189,7 @@ def ingest_table(
     if join is None:
         shape, batches = table.shape, table.batches(report)
     else:
-        source = open_table(join, TableRequest(layer=layer))
+        source = open_table(join, TableRequest(layer=layer, allow_drivers=texts(allow_drivers)))
         shape, batches = _joined(table, source, report, key=key, where=", ".join(paths), notes=notes)
     rows = 0
     with progress_bar(progress, total_patches=table.rows or 0, what="ingest") as tell:

@@ -140,7 +140,6 @@ def sample_points(
     neighborhood: int = 1,
     masked: Masked = "drop",
     default_value: float = 0,
-    allow_drivers: Sequence[str] = (),
     allow_network: bool = False,
     memory_limit: Size | None = None,
     progress: bool | Progress = False,
@@ -168,8 +167,6 @@ def sample_points(
         out, ``fill`` gives the masked bands ``default_value``.
     default_value
         Set in masked pixels of neighborhoods, and of points if these are filled.
-    allow_drivers
-        GDAL drivers beside GTiff that may open the rasters.
     allow_network
         Read rasters at ``https://``, ``http://``, ``s3://``, ``gs://`` and ``az://`` addresses; else none is fetched.
     memory_limit
@@ -178,8 +175,9 @@ def sample_points(
         True for a bar on stderr, or a function of (points, bytes).
     **keywords
         ``selectors`` (of the points' columns), ``layer``, ``where``, ``x``, ``y``, ``crs``, ``geometry``,
-        ``feature_kinds``, ``compressor``, ``overwrite``, ``workers``: see :class:`geotfr.options.TableOptions`.
-        Records keep no geometry by default, and a vector file does unless ``geometry`` is ``none``.
+        ``feature_kinds``, ``compressor``, ``overwrite``, ``workers``, ``allow_drivers`` (of the rasters too): see
+        :class:`geotfr.options.TableOptions`. Records keep no geometry by default, and a vector file does unless
+        ``geometry`` is ``none``.
 
     Raises
     ------
@@ -222,7 +220,7 @@ def sample_points(
             [os.fspath(spec) for spec in specs],
             bands=names,
             nodata=nodata,
-            allow_drivers=("GTiff", *allow_drivers),
+            allow_drivers=("GTiff", *options.allow_drivers),
             allow_network=allow_network,
         ) as source,
         raster_env(cache_bytes=GDAL_CACHE_BYTES),
