@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from geotfr.records.crc import TABLE_COLUMNS, RowCrc
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.varints import unpack_varints
 from geotfr.records.wire import feature_keys
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     FeatureValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8] | list[tuple[bytes, ...]] | None
     Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
 
-__all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_example", "shape_of"]
+__all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_example", "message_values", "shape_of"]
 
 TEMPLATE_PAYLOAD_BYTES = 1024
 """Longer payloads are checked as fast by a call each."""
@@ -38,9 +38,6 @@ MOST_ORDERS = 1024
 PROTOBUF_GROWTH = 28
 """Measured: what a hostile list of empty values grows to in memory for each byte of it, protobuf's array (which
 doubles) and Python's values together."""
-
-
-_KIND_NAMES = {"f": Kind.FLOAT.value, "l": Kind.INT64.value, "q": Kind.INT64.value, "B": Kind.BYTES.value}
 
 
 class DecodingError(Exception):
@@ -83,7 +80,7 @@ def shape_of(values: FeatureValues) -> tuple[str, tuple[int, ...]]:
         return "none", ()
     if isinstance(values, list):
         return "list", (len(values[0]),)
-    return _KIND_NAMES[values.dtype.char], values.shape[1:]
+    return Kind.of_dtype(values.dtype).value, values.shape[1:]
 
 
 class RecordLayout:
@@ -174,13 +171,12 @@ def _values(rows: NDArray[np.uint8], place: FeaturePlace) -> FeatureValues:
     if place.kind is Kind.BYTES and len(place.spans) != 1:
         return [tuple(row[start:stop].tobytes() for start, stop in place.spans) for row in rows]
     if not place.spans:
-        shape = (len(rows), 0)
-        return np.empty(shape, np.float32) if place.kind is Kind.FLOAT else np.empty(shape, np.int64)
+        return np.empty((len(rows), 0), place.kind.dtype)
     ((start, stop),) = place.spans
     chunk = rows[:, start:stop]
     if place.kind is Kind.BYTES:
         return chunk
-    return chunk.view("<f4")
+    return chunk.view(place.kind.wire_dtype)
 
 
 def decode_example(
@@ -217,15 +213,16 @@ def decode_example(
     for key in orders[keys]:
         if names is not None and key not in names:
             continue
-        feature = found[key]
-        kind = feature.WhichOneof("kind")
-        if kind is None:
-            features[key] = None
-        elif kind == "bytes_list":
-            values = tuple(feature.bytes_list.value)
-            features[key] = np.frombuffer(values[0], np.uint8)[None] if len(values) == 1 else [values]
-        elif kind == "float_list":
-            features[key] = np.array(feature.float_list.value, np.float32)[None]
-        else:
-            features[key] = np.array(feature.int64_list.value, np.int64)[None]
+        features[key] = message_values(found[key])
     return Columns(index, features)
+
+
+def message_values(feature: Any) -> FeatureValues:
+    """The values of a protobuf Feature as those of a batch of one record."""
+    kind = Kind.of_message(feature)
+    if kind is None:
+        return None
+    values = getattr(feature, kind.oneof).value
+    if kind is Kind.BYTES:
+        return np.frombuffer(values[0], np.uint8)[None] if len(values) == 1 else [tuple(values)]
+    return np.array(values, kind.dtype)[None]

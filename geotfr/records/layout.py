@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import struct
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geotfr.records.crc import TABLE_COLUMNS, RowCrc, masked_crc32c, masked_crc32c_rows
+from geotfr.records.kind import Kind
 from geotfr.records.varints import varint
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ __all__ = [
     "HEADER_BYTES",
     "ExampleLayout",
     "FeatureLayout",
-    "Kind",
     "RecordLayout",
     "SequenceLayout",
     "entry_head",
@@ -52,23 +51,6 @@ _TAG_2 = b"\x12"
 
 _WORTH_TABLES = 64
 """Records of a layout from which on the look-up tables for their checksums pay."""
-
-
-class Kind(StrEnum):
-    """The three lists that a Feature can hold."""
-
-    BYTES = "bytes"
-    FLOAT = "float"
-    INT64 = "int64"
-
-
-# Feature.bytes_list = 1, float_list = 2, int64_list = 3.
-_LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12", Kind.INT64: b"\x1a"}
-_VALUE_DTYPE: dict[Kind, np.dtype[Any]] = {
-    Kind.BYTES: np.dtype(np.uint8),
-    Kind.FLOAT: np.dtype("<f4"),
-    Kind.INT64: np.dtype(np.uint8),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +206,7 @@ def entry_head(name: str, kind: Kind, value_bytes: int) -> bytes:
 
 def values_head(name: str, list_bytes: int) -> bytes:
     """What stands in a map entry before the values of a bytes list, which take ``list_bytes`` with tags and lengths."""
-    return _before_values(_entry(name, _field(_LIST_TAG[Kind.BYTES], _Part((list_bytes,), list_bytes))))
+    return _before_values(_entry(name, _field(Kind.BYTES.tag, _Part((list_bytes,), list_bytes))))
 
 
 def step_head(kind: Kind, value_bytes: int) -> bytes:
@@ -242,7 +224,7 @@ def _before_values(part: _Part) -> bytes:
 
 
 def _feature_of(kind: Kind, value_bytes: int) -> _Part:
-    return _feature(FeatureLayout(name="", kind=kind, length=value_bytes // _VALUE_DTYPE[kind].itemsize))
+    return _feature(FeatureLayout(name="", kind=kind, length=value_bytes // kind.wire_dtype.itemsize))
 
 
 def _joined(parts: Sequence[_Part]) -> _Part:
@@ -276,7 +258,7 @@ def _entry(name: str, value: _Part) -> _Part:
 
 
 def _feature(feature: FeatureLayout) -> _Part:
-    dtype = _VALUE_DTYPE[feature.kind]
+    dtype = feature.kind.wire_dtype
     size = feature.length * dtype.itemsize
     values = _Part((size,), size, (_Slot(0, dtype, feature.length),))
-    return _field(_LIST_TAG[feature.kind], _field(_TAG_1, values))
+    return _field(feature.kind.tag, _field(_TAG_1, values))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geotfr.records.layout import Kind
+    from geotfr.records.kind import Kind
 
 __all__ = ["ListColumn", "example_records", "sequence_records"]
 

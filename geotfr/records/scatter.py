@@ -14,7 +14,8 @@ import google_crc32c
 import numpy as np
 
 from geotfr.records.crc import mask
-from geotfr.records.layout import FOOTER_BYTES, HEADER_BYTES, Kind
+from geotfr.records.kind import Kind
+from geotfr.records.layout import FOOTER_BYTES, HEADER_BYTES
 from geotfr.records.wire import map_example
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ LEAST_BYTES = 64 << 10
 
 MOST_PIECES = 512
 """Linux takes 1024 pieces at a time."""
-
-_WIRE_TYPES: dict[Kind, np.dtype[Any]] = {Kind.FLOAT: np.dtype(np.float32), Kind.BYTES: np.dtype(np.uint8)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +70,10 @@ class ScatterLayout:
         for place in places:
             is_wanted = place.key in names
             if is_wanted:
-                dtype = None if place.kind is None else _WIRE_TYPES.get(place.kind)
-                if dtype is None or len(place.spans) != 1:
+                # Varints aren't values yet.
+                if place.kind in (None, Kind.INT64) or len(place.spans) != 1:
                     return None
-                wanted[place.key] = dtype
+                wanted[place.key] = place.kind.dtype
             spans = [(start + HEADER_BYTES, stop + HEADER_BYTES) for start, stop in place.spans if start < stop]
             values += [_Piece(start, stop, place.key if is_wanted else None, False) for start, stop in spans]
         pieces: list[_Piece] = []

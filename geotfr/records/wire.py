@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,6 @@ __all__ = ["FeaturePlace", "feature_keys", "map_example"]
 MAX_LIST_VALUES = 4096
 """Bytes lists of more values are left to protobuf: a step of Python each is too much."""
 
-_KINDS = {1: Kind.BYTES, 2: Kind.FLOAT, 3: Kind.INT64}
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _KEY_TAG = 1 << 3 | _LENGTH
 
@@ -88,7 +87,7 @@ def _map_entry(data: ByteSource, start: int, stop: int) -> FeaturePlace:
 def _map_feature(key: str, data: ByteSource, start: int, stop: int) -> FeaturePlace:
     if start == stop:
         return FeaturePlace(key, None, ())
-    kind = _KINDS.get(data[start] >> 3)
+    kind = Kind.of_number(data[start] >> 3)
     if kind is None:
         raise _NotMappedError
     start = _only_field(data, start, stop, data[start] >> 3)

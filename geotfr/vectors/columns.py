@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from geotfr.records.layout import Kind
+    from geotfr.records.kind import Kind
 
     FlatValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8]
 

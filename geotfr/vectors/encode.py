@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.records.crc import crc32c, mask_all
-from geotfr.records.layout import FOOTER_BYTES, HEADER_BYTES, ExampleLayout, FeatureLayout, Kind, frame_header
+from geotfr.records.kind import Kind
+from geotfr.records.layout import FOOTER_BYTES, HEADER_BYTES, ExampleLayout, FeatureLayout, frame_header
 from geotfr.records.varints import pack_varints, varint
 from geotfr.vectors.columns import splits_of
 from geotfr.vectors.runs import Runs, heads, join_runs
@@ -30,8 +31,6 @@ __all__ = ["encode_rows"]
 
 ROWS_PER_LAYOUT = 24
 """Rows that a layout has to serve on average; with fewer, run by run is faster."""
-
-_LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12", Kind.INT64: b"\x1a"}
 
 
 def encode_rows(columns: Sequence[FeatureColumn], count: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -101,7 +100,7 @@ class _Packed:
         # A list without values has no field at all; a bytes value may be empty.
         has_field = not self.holds_fields and (size > 0 or self.kind is Kind.BYTES)
         inner = _value_head(size) if has_field else b""
-        feature = _LIST_TAG[self.kind] + varint(len(inner) + size) + inner
+        feature = self.kind.tag + varint(len(inner) + size) + inner
         name = self.key.encode()
         entry = b"\x0a" + varint(len(name)) + name + b"\x12" + varint(len(feature) + size) + feature
         return b"\x0a" + varint(len(entry) + size) + entry

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from parsing import wire
 
 from geotfr.errors import RecordError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.messages import example_class, sequence_example_class
 from geotfr.records.parse import read
 from geotfr.records.parse.batch import Batch

@@ -13,7 +13,7 @@ from parsing.wire import varint
 
 from geotfr.errors import UsageError
 from geotfr.records.encode import encode_example, encode_sequence_example, encode_varints
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.messages import example_class, sequence_example_class
 from geotfr.records.pieces import ListColumn, example_records
 

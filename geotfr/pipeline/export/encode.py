@@ -17,7 +17,8 @@ import numpy as np
 from geotfr.patches.cut import rectangles, runs
 from geotfr.pipeline.export.chunks import Slots
 from geotfr.pipeline.export.fill import LIST_DTYPE, EncodeCounts, count_overwritten, fill_channel, fill_feature
-from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
+from geotfr.records.kind import Kind
+from geotfr.records.layout import ExampleLayout, FeatureLayout, RecordLayout, SequenceLayout
 from geotfr.records.pieces import ListColumn, example_records, sequence_records
 from geotfr.records.varints import pack_varints, varint
 

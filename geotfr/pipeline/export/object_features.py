@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.pipeline.export.block_shapes import BlockShapes
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.pieces import ListColumn
 from geotfr.records.varints import pack_varints, varint
 

@@ -19,7 +19,7 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at, text_file
 from geotfr.records.faults import ReadReport
 from geotfr.records.gzip import codec
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.pieces import ListColumn, example_records
 from geotfr.records.varints import pack_varints
 from geotfr.storage.atomic import check_output

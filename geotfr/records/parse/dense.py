@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.parse.hints import shapes_that_fit
 from geotfr.records.parse.specs import array_dtype, array_of
 

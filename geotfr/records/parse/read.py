@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.parse.columns import Collector, Column, from_matrix, merged
 from geotfr.records.parse.walk import Place, Section, Walked, walk
 

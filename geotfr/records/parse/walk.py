@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ __all__ = ["Place", "Section", "Walked", "walk"]
 Section = str
 """``features``, ``context`` or ``feature_lists``."""
 
-_KINDS = {1: Kind.BYTES, 2: Kind.FLOAT, 3: Kind.INT64}
 _MAX_VARINT_BYTES = 5
 # A place costs some 200 bytes of memory, so a record of nothing but empty values would grow a hundred times.
 _MAX_VALUES = 10_000
@@ -142,7 +141,7 @@ def _feature(record: memoryview, start: int, stop: int) -> Place:
     lists = list(_fields(record, start, stop))
     if not lists:
         return Place(None, ())
-    kind = _KINDS.get(lists[0][0])
+    kind = Kind.of_number(lists[0][0])
     if len(lists) > 1 or kind is None:
         raise _UncommonError
     values = list(islice(_fields(record, lists[0][1], lists[0][2]), _MAX_VALUES + 1))
