@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from geotfr.records.kind import Kind
+from geotfr.records.locate import FeaturePlace
 from geotfr.records.parse.specs import array_dtype, array_of
-from geotfr.records.parse.walk import Place
 from geotfr.records.varints import unpack_varints
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.records.locate import Section
     from geotfr.records.parse.batch import Batch
-    from geotfr.records.parse.walk import Section
 
     Piece: TypeAlias = bytes | memoryview
     Row: TypeAlias = tuple[bool, Sequence[Piece]]
@@ -67,7 +67,7 @@ class Column:
 
 
 def from_matrix(
-    matrix: NDArray[np.uint8], found: Sequence[Place] | None, kind: Kind, *, is_list: bool
+    matrix: NDArray[np.uint8], found: Sequence[FeaturePlace] | None, kind: Kind, *, is_list: bool
 ) -> Column | None:
     """The column of records of one layout, given the places in it.
 
@@ -86,7 +86,7 @@ def from_matrix(
         None where integers are malformed.
     """
     count, size = matrix.shape
-    places = found if found is not None else () if is_list else (Place(None, ()),)
+    places = found if found is not None else () if is_list else (FeaturePlace(None, ()),)
     spans = [span for place in places for span in place.spans]
     sizes = np.array([sum(stop - start for start, stop in place.spans) for place in places], np.int64)
     counts = np.tile(sizes // 4, count)
@@ -160,7 +160,7 @@ class Collector:
         self._steps: list[int] = []
         self._listed: list[bool] = []
 
-    def prepared(self, record: memoryview, places: Sequence[Place] | None) -> Sequence[Row] | None:
+    def prepared(self, record: memoryview, places: Sequence[FeaturePlace] | None) -> Sequence[Row] | None:
         """The rows of a walked record, for :meth:`add_rows`; None where only protobuf can tell what is wrong with it.
 
         ``places`` is None for a record that lacks the key.

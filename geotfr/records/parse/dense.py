@@ -14,10 +14,10 @@ from geotfr.records.parse.specs import array_dtype, array_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from geotfr.records.locate import Section
     from geotfr.records.parse.batch import Batch
     from geotfr.records.parse.columns import Column
     from geotfr.records.parse.specs import FixedLenFeature, FixedLenSequenceFeature
-    from geotfr.records.parse.walk import Section
 
 __all__ = ["fixed", "padded_blocks", "padded_steps"]
 
