@@ -7,7 +7,6 @@ features are strided views. What is left per record is the cast of the pixels an
 
 from __future__ import annotations
 
-import itertools
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,11 +29,7 @@ __all__ = [
     "FeatureLayout",
     "RecordLayout",
     "SequenceLayout",
-    "entry_head",
     "frame_header",
-    "list_head",
-    "step_head",
-    "values_head",
 ]
 
 HEADER_BYTES = 12
@@ -197,34 +192,6 @@ class SequenceLayout(RecordLayout):
             ]
             fields.append(_field(_TAG_2, _joined(entries)))
         super().__init__(_joined(fields))
-
-
-def entry_head(name: str, kind: Kind, value_bytes: int) -> bytes:
-    """What stands in a map entry before a list of ``value_bytes`` bytes."""
-    return _before_values(_entry(name, _feature_of(kind, value_bytes)))
-
-
-def values_head(name: str, list_bytes: int) -> bytes:
-    """What stands in a map entry before the values of a bytes list, which take ``list_bytes`` with tags and lengths."""
-    return _before_values(_entry(name, _field(Kind.BYTES.tag, _Part((list_bytes,), list_bytes))))
-
-
-def step_head(kind: Kind, value_bytes: int) -> bytes:
-    """What stands in a FeatureList before the values of a step of ``value_bytes`` bytes."""
-    return _before_values(_field(_TAG_1, _feature_of(kind, value_bytes)))
-
-
-def list_head(name: str, list_bytes: int) -> bytes:
-    """What stands in a map entry before the steps of a FeatureList, which take ``list_bytes``."""
-    return _before_values(_entry(name, _Part((list_bytes,), list_bytes)))
-
-
-def _before_values(part: _Part) -> bytes:
-    return b"".join(itertools.takewhile(lambda piece: isinstance(piece, bytes), part.pieces))  # type: ignore[arg-type]
-
-
-def _feature_of(kind: Kind, value_bytes: int) -> _Part:
-    return _feature(FeatureLayout(name="", kind=kind, length=value_bytes // kind.wire_dtype.itemsize))
 
 
 def _joined(parts: Sequence[_Part]) -> _Part:

@@ -16,8 +16,9 @@ from geotfr.records.batches import BatchDecoder
 from geotfr.records.framing import RecordBlocks
 from geotfr.records.kind import Kind
 from geotfr.records.reader import DECODED_BYTES
+from geotfr.records.runs import splits_of
 from geotfr.records.stream import open_stream
-from geotfr.vectors.columns import FeatureColumn, splits_of
+from geotfr.vectors.columns import FeatureColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,8 @@ from tables.tables import framed, payload
 
 from geotfr.records.faults import ReadReport
 from geotfr.records.kind import Kind
-from geotfr.vectors.columns import FeatureColumn, splits_of
+from geotfr.records.runs import splits_of
+from geotfr.vectors.columns import FeatureColumn
 from geotfr.vectors.decode import read_feature_rows
 from geotfr.vectors.encode import encode_rows
 
