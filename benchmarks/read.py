@@ -48,7 +48,8 @@ def files_of(name: str, count: int) -> list[str]:
 def write_files(name: str, count: int, paths: list[str]) -> None:
     """Write the files of one case."""
     from geotfr.records.gzip import codec
-    from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind
+    from geotfr.records.kind import Kind
+    from geotfr.records.layout import ExampleLayout, FeatureLayout
 
     DATA.mkdir(exist_ok=True)
     is_patch = name.startswith("patches")

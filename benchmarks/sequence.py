@@ -67,7 +67,8 @@ def run_memory(*, raster: str, case: str) -> float:
     """Seconds of encoding all pixels of the raster, framing and checksums included; reading isn't counted."""
     import rasterio
 
-    from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
+    from geotfr.records.kind import Kind
+    from geotfr.records.layout import ExampleLayout, FeatureLayout, RecordLayout, SequenceLayout
 
     with rasterio.open(raster) as source:
         planes = source.read()

@@ -11,6 +11,7 @@ import numpy as np
 from geotfr.integrity.files import FileSummary, read_examples, read_sequences
 from geotfr.integrity.statistics import KeyStatistics
 from geotfr.patches.readings import UnreadableLengthError, reading_of
+from geotfr.records.columns import message_values
 
 if TYPE_CHECKING:
     from geotfr.records.columns import FeatureValues
@@ -115,7 +116,7 @@ class SequenceGatherer:
     def _add(self, message: Any) -> None:
         features: dict[str, Any] = {}
         for key, feature in sorted(message.context.feature.items()):
-            values = _feature_values(feature)
+            values = message_values(feature)
             self._parts["context"].setdefault(key, KeyStatistics()).add(values, 1)
             features[key] = _sample(values, 0)
         for key, steps in sorted(message.feature_lists.feature_list.items()):
@@ -123,7 +124,7 @@ class SequenceGatherer:
             stats = self._parts["feature_lists"].setdefault(key, KeyStatistics())
             samples: list[dict[str, Any]] = []
             for step in steps.feature:
-                values = _feature_values(step)
+                values = message_values(step)
                 stats.add(values, 1)
                 if len(samples) < SHOWN_VALUES:
                     samples.append(_sample(values, 0))
@@ -140,19 +141,6 @@ class SequenceGatherer:
                 steps = self._steps.get(key) if part == "feature_lists" else None
                 found.append(_key_info(key, part, stats, count, None, steps))
         return found
-
-
-def _feature_values(feature: Any) -> FeatureValues:
-    """A protobuf Feature's values as a batch of one record."""
-    kind = feature.WhichOneof("kind")
-    if kind is None:
-        return None
-    if kind == "bytes_list":
-        values = tuple(feature.bytes_list.value)
-        return np.frombuffer(values[0], np.uint8)[None] if len(values) == 1 else [values]
-    if kind == "float_list":
-        return np.array(feature.float_list.value, np.float32)[None]
-    return np.array(feature.int64_list.value, np.int64)[None]
 
 
 def _sample(values: FeatureValues, row: int) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from geotfr.errors import LimitError, RecordError
-from geotfr.records.columns import Columns, DecodingError, GrowthError, RecordLayout, decode_example, shape_of
+from geotfr.records.columns import Columns, DecodingError, GrowthError, columns_of, decode_example, shape_of
 from geotfr.records.faults import Fault
 from geotfr.records.layout import FRAME_BYTES, HEADER_BYTES
-from geotfr.records.wire import map_example
+from geotfr.records.locate import locate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from geotfr.records.crc import RowCrc
     from geotfr.records.faults import ReadReport
     from geotfr.records.framing import BadRecord, Block
-    from geotfr.records.wire import FeaturePlace
+    from geotfr.records.locate import RecordMap
 
 __all__ = ["SMALL_RECORD_BYTES", "BatchDecoder", "FeatureBatch"]
 
@@ -122,7 +122,7 @@ class BatchDecoder:
         self._growth_limit = growth_limit
         self._policy = on_bad_record
         self._report = report
-        self._layouts: dict[int, list[RecordLayout]] = {}
+        self._layouts: dict[int, list[RecordMap]] = {}
         self._kept = 0
         self._failures: dict[int, int] = {}
         self._orders: dict[frozenset[str], list[str]] = {}
@@ -204,12 +204,12 @@ class BatchDecoder:
         while len(index):
             layout = next(known, None)
             if layout is None:
-                places = self._mapped(rows[0])
-                if places is None or len(layouts) >= MAX_LAYOUTS:
-                    yield from self._alone(block, places, rows[:1], index[:1])
+                layout = self._located(rows[0])
+                if layout is None or len(layouts) >= MAX_LAYOUTS:
+                    yield from self._alone(block, layout, rows[:1], index[:1])
                     rows, index = rows[1:], index[1:]
                     continue
-                layout = self._learned(RecordLayout(places, rows[0]), layouts, rows)
+                self._learn(layout, layouts, rows)
             good = layout.matches(rows, is_proven=is_proven)
             # A proof is one of the first layout.
             is_proven = False
@@ -220,37 +220,36 @@ class BatchDecoder:
                 yield from self._laid_out(block, layout, rows[good], index[good])
                 rows, index = rows[~good], index[~good]
 
-    def _mapped(self, payload: NDArray[np.uint8]) -> tuple[FeaturePlace, ...] | None:
+    def _located(self, payload: NDArray[np.uint8]) -> RecordMap | None:
         """The places of the features; None, without a look, where payloads of this size never could be mapped."""
         failures = self._failures.get(len(payload), 0)
-        places = map_example(payload.data) if failures < MOST_FAILURES else None
-        if places is None:
+        found = locate(payload.data) if failures < MOST_FAILURES else None
+        if found is None:
             if len(self._failures) > MAX_LAYOUTS_IN_ALL:
                 self._failures.clear()
             self._failures[len(payload)] = failures + 1
-        return places
+        return found
 
-    def _learned(self, layout: RecordLayout, layouts: list[RecordLayout], rows: NDArray[np.uint8]) -> RecordLayout:
-        """``layout``, that of the first of ``rows``, kept in ``layouts`` for later."""
+    def _learn(self, layout: RecordMap, layouts: list[RecordMap], rows: NDArray[np.uint8]) -> None:
+        """Keep ``layout``, that of the first of ``rows``, in ``layouts`` for later."""
         self._kept += 1
         if self._kept > MAX_LAYOUTS_IN_ALL:
             # A file whose records are all different gains nothing from what was learned.
             self._kept = 0
             self._layouts.clear()
             self._templates.clear()
-            return layout
+            return
         if not layouts and len(rows) >= WORTH_A_TEMPLATE:
             crc = layout.row_crc(rows[0])
             if crc is not None:
                 self._templates[rows.shape[1] + FRAME_BYTES] = crc
         layouts.append(layout)
-        return layout
 
     def _laid_out(
-        self, block: Block, layout: RecordLayout, rows: NDArray[np.uint8], index: NDArray[np.int64]
+        self, block: Block, layout: RecordMap, rows: NDArray[np.uint8], index: NDArray[np.int64]
     ) -> Iterator[Columns]:
         try:
-            found = list(layout.columns(rows, index, self._names, self._growth_limit))
+            found = list(columns_of(layout, rows, index, self._names, self._growth_limit))
         except (DecodingError, GrowthError) as error:
             if len(index) == 1:
                 self._refuse(block, int(index[0]), error)
@@ -263,13 +262,13 @@ class BatchDecoder:
     def _alone(
         self,
         block: Block,
-        places: tuple[FeaturePlace, ...] | None,
+        layout: RecordMap | None,
         row: NDArray[np.uint8],
         index: NDArray[np.int64],
     ) -> Iterator[Columns]:
-        """The columns of one record; ``places`` is None where it couldn't be mapped."""
-        if places is not None:
-            yield from self._laid_out(block, RecordLayout(places, row[0]), row, index)
+        """The columns of one record; ``layout`` is None where its form isn't the usual one."""
+        if layout is not None:
+            yield from self._laid_out(block, layout, row, index)
             return
         try:
             yield decode_example(row[0].tobytes(), index, self._names, self._growth_limit, self._orders)

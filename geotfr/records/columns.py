@@ -1,7 +1,7 @@
 """From payloads to columns: for each feature one array over many records.
 
-Records that differ in their values only share a :class:`RecordLayout`. It is learned from the first such record and
-proven for the others, so that a column is a strided view. What :mod:`geotfr.records.wire` can't map is decoded by
+Records that differ in their values only share a :class:`RecordMap`. It is made of the first such record and
+proven for the others, so that a column is a strided view. What :mod:`geotfr.records.locate` leaves is decoded by
 protobuf, one record at a time.
 """
 
@@ -12,25 +12,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from geotfr.records.crc import TABLE_COLUMNS, RowCrc
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
+from geotfr.records.locate import feature_keys
 from geotfr.records.varints import unpack_varints
-from geotfr.records.wire import feature_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
-    from geotfr.records.wire import FeaturePlace
+    from geotfr.records.locate import FeaturePlace, RecordMap
 
     FeatureValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8] | list[tuple[bytes, ...]] | None
     Signature = tuple[tuple[str, str, tuple[int, ...]], ...]
 
-__all__ = ["Columns", "DecodingError", "GrowthError", "RecordLayout", "decode_example", "shape_of"]
-
-TEMPLATE_PAYLOAD_BYTES = 1024
-"""Longer payloads are checked as fast by a call each."""
+__all__ = ["Columns", "DecodingError", "GrowthError", "columns_of", "decode_example", "message_values", "shape_of"]
 
 MOST_ORDERS = 1024
 """Sets of keys whose order is kept."""
@@ -38,9 +34,6 @@ MOST_ORDERS = 1024
 PROTOBUF_GROWTH = 28
 """Measured: what a hostile list of empty values grows to in memory for each byte of it, protobuf's array (which
 doubles) and Python's values together."""
-
-
-_KIND_NAMES = {"f": Kind.FLOAT.value, "l": Kind.INT64.value, "q": Kind.INT64.value, "B": Kind.BYTES.value}
 
 
 class DecodingError(Exception):
@@ -83,77 +76,40 @@ def shape_of(values: FeatureValues) -> tuple[str, tuple[int, ...]]:
         return "none", ()
     if isinstance(values, list):
         return "list", (len(values[0]),)
-    return _KIND_NAMES[values.dtype.char], values.shape[1:]
+    return Kind.of_dtype(values.dtype).value, values.shape[1:]
 
 
-class RecordLayout:
-    """The bytes of Examples of one size that differ in their values only.
+def columns_of(
+    found: RecordMap,
+    rows: NDArray[np.uint8],
+    index: NDArray[np.int64],
+    names: Collection[str] | None,
+    growth_limit: int,
+) -> Iterator[Columns]:
+    """The features of ``rows`` ``(n, payload bytes) uint8`` that all have the places ``found``.
 
-    Parameters
-    ----------
-    places
-        Where the features stand.
-    template
-        One such payload, ``(payload bytes,) uint8``; copied.
+    One :class:`Columns`, or several where int64 lists of as many bytes hold different counts of values.
+    Floats and bytes are views. Raises DecodingError for varints that protobuf would refuse, GrowthError.
     """
-
-    __slots__ = ("_fixed", "_int_ends", "_template", "_varying", "places")
-
-    def __init__(self, places: Sequence[FeaturePlace], template: NDArray[np.uint8]) -> None:
-        self.places = tuple(places)
-        self._varying = [span for place in places for span in place.spans]
-        self._int_ends = [stop - 1 for p in places if p.kind is Kind.INT64 for _, stop in p.spans]
-        bounds = [0, *(edge for span in self._varying for edge in span), len(template)]
-        self._fixed = [(a, b) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if a < b]
-        self._template = np.concatenate([template[:0], *(template[a:b] for a, b in self._fixed)])
-
-    def matches(self, rows: NDArray[np.uint8], *, is_proven: bool) -> NDArray[np.bool_]:
-        """Which of the payloads ``rows`` ``(n, payload bytes) uint8`` have this layout, ``(n,) bool``.
-
-        ``is_proven``: their checksums have shown already that they are the template but for the values.
-        """
-        good = np.ones(len(rows), np.bool_)
-        if not is_proven:
-            fixed = [rows[:, :0], *(rows[:, a:b] for a, b in self._fixed)]
-            good &= (np.concatenate(fixed, axis=1) == self._template).all(axis=1)
-        for end in self._int_ends:
-            good &= rows[:, end] < 0x80
-        return good
-
-    def row_crc(self, payload: NDArray[np.uint8]) -> RowCrc | None:
-        """What proves this layout by a checksum; None where that isn't faster. ``payload`` has the layout."""
-        varying = sum(stop - start for start, stop in self._varying)
-        if varying > TABLE_COLUMNS or len(payload) > TEMPLATE_PAYLOAD_BYTES:
-            return None
-        return RowCrc(len(payload), payload, self._varying)
-
-    def columns(
-        self, rows: NDArray[np.uint8], index: NDArray[np.int64], names: Collection[str] | None, growth_limit: int
-    ) -> Iterator[Columns]:
-        """The features of ``rows`` ``(n, payload bytes) uint8`` that all have this layout.
-
-        One :class:`Columns`, or several where int64 lists of as many bytes hold different counts of values.
-        Floats and bytes are views. Raises DecodingError for varints that protobuf would refuse, GrowthError.
-        """
-        features: dict[str, FeatureValues] = {}
-        counts = []
-        for place in self.places:
-            if names is not None and place.key not in names:
-                continue
-            if place.kind is Kind.INT64 and place.spans:
-                ((start, stop),) = place.spans
-                chunk = rows[:, start:stop]
-                counts.append((chunk < 0x80).sum(axis=1))
-                features[place.key] = None if np.ptp(counts[-1]) else _integers(chunk, counts[-1], growth_limit)
-            else:
-                features[place.key] = _values(rows, place)
-        if all(np.ptp(count) == 0 for count in counts):
-            yield Columns(index, features)
-            return
-        kinds, kind_of = np.unique(np.stack(counts, axis=1), axis=0, return_inverse=True)
-        for kind in range(len(kinds)):
-            some = np.flatnonzero(kind_of.reshape(-1) == kind)
-            yield from self.columns(rows[some], index[some], names, growth_limit)
+    features: dict[str, FeatureValues] = {}
+    counts = []
+    for (_, key), (place,) in found.places.items():
+        if names is not None and key not in names:
+            continue
+        if place.kind is Kind.INT64 and place.spans:
+            ((start, stop),) = place.spans
+            chunk = rows[:, start:stop]
+            counts.append((chunk < 0x80).sum(axis=1))
+            features[key] = None if np.ptp(counts[-1]) else _integers(chunk, counts[-1], growth_limit)
+        else:
+            features[key] = _values(rows, place)
+    if all(np.ptp(count) == 0 for count in counts):
+        yield Columns(index, features)
+        return
+    kinds, kind_of = np.unique(np.stack(counts, axis=1), axis=0, return_inverse=True)
+    for kind in range(len(kinds)):
+        some = np.flatnonzero(kind_of.reshape(-1) == kind)
+        yield from columns_of(found, rows[some], index[some], names, growth_limit)
 
 
 def _integers(chunk: NDArray[np.uint8], counts: NDArray[np.int64], growth_limit: int) -> NDArray[np.int64]:
@@ -174,13 +130,12 @@ def _values(rows: NDArray[np.uint8], place: FeaturePlace) -> FeatureValues:
     if place.kind is Kind.BYTES and len(place.spans) != 1:
         return [tuple(row[start:stop].tobytes() for start, stop in place.spans) for row in rows]
     if not place.spans:
-        shape = (len(rows), 0)
-        return np.empty(shape, np.float32) if place.kind is Kind.FLOAT else np.empty(shape, np.int64)
+        return np.empty((len(rows), 0), place.kind.dtype)
     ((start, stop),) = place.spans
     chunk = rows[:, start:stop]
     if place.kind is Kind.BYTES:
         return chunk
-    return chunk.view("<f4")
+    return chunk.view(place.kind.wire_dtype)
 
 
 def decode_example(
@@ -217,15 +172,16 @@ def decode_example(
     for key in orders[keys]:
         if names is not None and key not in names:
             continue
-        feature = found[key]
-        kind = feature.WhichOneof("kind")
-        if kind is None:
-            features[key] = None
-        elif kind == "bytes_list":
-            values = tuple(feature.bytes_list.value)
-            features[key] = np.frombuffer(values[0], np.uint8)[None] if len(values) == 1 else [values]
-        elif kind == "float_list":
-            features[key] = np.array(feature.float_list.value, np.float32)[None]
-        else:
-            features[key] = np.array(feature.int64_list.value, np.int64)[None]
+        features[key] = message_values(found[key])
     return Columns(index, features)
+
+
+def message_values(feature: Any) -> FeatureValues:
+    """The values of a protobuf Feature as those of a batch of one record."""
+    kind = Kind.of_message(feature)
+    if kind is None:
+        return None
+    values = getattr(feature, kind.oneof).value
+    if kind is Kind.BYTES:
+        return np.frombuffer(values[0], np.uint8)[None] if len(values) == 1 else [tuple(values)]
+    return np.array(values, kind.dtype)[None]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     ByteSource = bytes | bytearray | memoryview | NDArray[np.uint8]
 
-__all__ = ["RowCrc", "crc32c", "mask", "mask_all", "masked_crc32c", "masked_crc32c_rows"]
+__all__ = ["RowCrc", "crc32c", "mask", "mask_all", "masked_crc32c", "masked_crc32c_rows", "masked_crc32c_runs"]
 
 MASK_DELTA = 0xA282EAD8
 POLYNOMIAL = 0x82F63B78
@@ -72,6 +72,15 @@ def masked_crc32c_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
         extend = google_crc32c.extend
         return mask_all(np.fromiter((extend(0, row) for row in rows), np.uint32, count))
     return RowCrc(length).masked(rows)
+
+
+def masked_crc32c_runs(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
+) -> NDArray[np.uint32]:
+    """The masked CRC32C of each ``data[start:stop]``, as ``(n,) uint32``."""
+    extend = google_crc32c.extend
+    bounds = zip(starts.tolist(), stops.tolist(), strict=True)
+    return mask_all(np.fromiter((extend(0, data[start:stop]) for start, stop in bounds), np.uint32, len(starts)))
 
 
 class RowCrc:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from geotfr.errors import UsageError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.varints import pack_varints, varint
 
 if TYPE_CHECKING:
@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeatureValue", "Kinds", "encode_example", "encode_field", "encode_sequence_example", "encode_varints"]
 
-_LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12", Kind.INT64: b"\x1a"}
-_KIND_NAMES = {
-    "float": Kind.FLOAT,
-    "float32": Kind.FLOAT,
-    "int64": Kind.INT64,
-    "bytes": Kind.BYTES,
-    "string": Kind.BYTES,
-}
+_KIND_NAMES = {**{kind.value: kind for kind in Kind}, "float32": Kind.FLOAT, "string": Kind.BYTES}
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _UINT64_MAX = 2**64 - 1
 
@@ -217,7 +210,7 @@ def _integers(key: str, array: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _list(kind: Kind, values: bytes) -> bytes:
-    return encode_field(values, tag=_LIST_TAG[kind])
+    return encode_field(values, tag=kind.tag)
 
 
 def _entry(key: str, value: bytes) -> bytes:

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-import google_crc32c
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from geotfr.errors import InputError, LimitError, RecordError, UsageError
-from geotfr.records.crc import mask_all, masked_crc32c, masked_crc32c_rows
+from geotfr.records.crc import masked_crc32c, masked_crc32c_rows, masked_crc32c_runs
 from geotfr.records.faults import Fault, ReadReport
 from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES
 
@@ -417,10 +416,9 @@ def right_payloads(
     """
     size = int(sizes[0])
     if (sizes != size).any():
-        extend, begins, ends = google_crc32c.extend, starts + HEADER_BYTES, starts + sizes - FOOTER_BYTES
-        crcs = [extend(0, data[a:b]) for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
-        stored = sliding_window_view(data, FOOTER_BYTES)[ends].view("<u4")[:, 0]
-        return mask_all(np.array(crcs, np.uint32)) == stored, False
+        footers = starts + sizes - FOOTER_BYTES
+        stored = sliding_window_view(data, FOOTER_BYTES)[footers].view("<u4")[:, 0]
+        return masked_crc32c_runs(data, starts + HEADER_BYTES, footers) == stored, False
     rows = data[starts[0] : starts[0] + len(starts) * size].reshape(-1, size)
     payloads, stored = rows[:, HEADER_BYTES:-FOOTER_BYTES], rows[:, -FOOTER_BYTES:].view("<u4")[:, 0]
     if template is None:

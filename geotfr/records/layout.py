@@ -7,15 +7,14 @@ features are strided views. What is left per record is the cast of the pixels an
 
 from __future__ import annotations
 
-import itertools
 import struct
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geotfr.records.crc import TABLE_COLUMNS, RowCrc, masked_crc32c, masked_crc32c_rows
+from geotfr.records.kind import Kind
 from geotfr.records.varints import varint
 
 if TYPE_CHECKING:
@@ -28,14 +27,9 @@ __all__ = [
     "HEADER_BYTES",
     "ExampleLayout",
     "FeatureLayout",
-    "Kind",
     "RecordLayout",
     "SequenceLayout",
-    "entry_head",
     "frame_header",
-    "list_head",
-    "step_head",
-    "values_head",
 ]
 
 HEADER_BYTES = 12
@@ -52,23 +46,6 @@ _TAG_2 = b"\x12"
 
 _WORTH_TABLES = 64
 """Records of a layout from which on the look-up tables for their checksums pay."""
-
-
-class Kind(StrEnum):
-    """The three lists that a Feature can hold."""
-
-    BYTES = "bytes"
-    FLOAT = "float"
-    INT64 = "int64"
-
-
-# Feature.bytes_list = 1, float_list = 2, int64_list = 3.
-_LIST_TAG = {Kind.BYTES: b"\x0a", Kind.FLOAT: b"\x12", Kind.INT64: b"\x1a"}
-_VALUE_DTYPE: dict[Kind, np.dtype[Any]] = {
-    Kind.BYTES: np.dtype(np.uint8),
-    Kind.FLOAT: np.dtype("<f4"),
-    Kind.INT64: np.dtype(np.uint8),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,34 +194,6 @@ class SequenceLayout(RecordLayout):
         super().__init__(_joined(fields))
 
 
-def entry_head(name: str, kind: Kind, value_bytes: int) -> bytes:
-    """What stands in a map entry before a list of ``value_bytes`` bytes."""
-    return _before_values(_entry(name, _feature_of(kind, value_bytes)))
-
-
-def values_head(name: str, list_bytes: int) -> bytes:
-    """What stands in a map entry before the values of a bytes list, which take ``list_bytes`` with tags and lengths."""
-    return _before_values(_entry(name, _field(_LIST_TAG[Kind.BYTES], _Part((list_bytes,), list_bytes))))
-
-
-def step_head(kind: Kind, value_bytes: int) -> bytes:
-    """What stands in a FeatureList before the values of a step of ``value_bytes`` bytes."""
-    return _before_values(_field(_TAG_1, _feature_of(kind, value_bytes)))
-
-
-def list_head(name: str, list_bytes: int) -> bytes:
-    """What stands in a map entry before the steps of a FeatureList, which take ``list_bytes``."""
-    return _before_values(_entry(name, _Part((list_bytes,), list_bytes)))
-
-
-def _before_values(part: _Part) -> bytes:
-    return b"".join(itertools.takewhile(lambda piece: isinstance(piece, bytes), part.pieces))  # type: ignore[arg-type]
-
-
-def _feature_of(kind: Kind, value_bytes: int) -> _Part:
-    return _feature(FeatureLayout(name="", kind=kind, length=value_bytes // _VALUE_DTYPE[kind].itemsize))
-
-
 def _joined(parts: Sequence[_Part]) -> _Part:
     """The parts one behind the other."""
     pieces: list[bytes | int] = []
@@ -276,7 +225,7 @@ def _entry(name: str, value: _Part) -> _Part:
 
 
 def _feature(feature: FeatureLayout) -> _Part:
-    dtype = _VALUE_DTYPE[feature.kind]
+    dtype = feature.kind.wire_dtype
     size = feature.length * dtype.itemsize
     values = _Part((size,), size, (_Slot(0, dtype, feature.length),))
-    return _field(_LIST_TAG[feature.kind], _field(_TAG_1, values))
+    return _field(feature.kind.tag, _field(_TAG_1, values))

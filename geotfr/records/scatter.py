@@ -14,8 +14,9 @@ import google_crc32c
 import numpy as np
 
 from geotfr.records.crc import mask
-from geotfr.records.layout import FOOTER_BYTES, HEADER_BYTES, Kind
-from geotfr.records.wire import map_example
+from geotfr.records.kind import Kind
+from geotfr.records.layout import FOOTER_BYTES, HEADER_BYTES
+from geotfr.records.locate import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,8 +33,6 @@ LEAST_BYTES = 64 << 10
 
 MOST_PIECES = 512
 """Linux takes 1024 pieces at a time."""
-
-_WIRE_TYPES: dict[Kind, np.dtype[Any]] = {Kind.FLOAT: np.dtype(np.float32), Kind.BYTES: np.dtype(np.uint8)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +62,20 @@ class ScatterLayout:
     @staticmethod
     def learned(record: bytes, names: Collection[str]) -> ScatterLayout | None:
         """The layout of the framed ``record``, with the values of ``names`` apart; None where they can't be."""
-        places = map_example(record[HEADER_BYTES:-FOOTER_BYTES])
-        if places is None or not set(names) <= {place.key for place in places}:
+        found = locate(record[HEADER_BYTES:-FOOTER_BYTES])
+        if found is None or not set(names) <= {key for _, key in found.places}:
             return None
         wanted: dict[str, np.dtype[Any]] = {}
         values: list[_Piece] = []
-        for place in places:
-            is_wanted = place.key in names
+        for (_, key), (place,) in found.places.items():
+            is_wanted = key in names
             if is_wanted:
-                dtype = None if place.kind is None else _WIRE_TYPES.get(place.kind)
-                if dtype is None or len(place.spans) != 1:
+                # Varints aren't values yet.
+                if place.kind in (None, Kind.INT64) or len(place.spans) != 1:
                     return None
-                wanted[place.key] = dtype
+                wanted[key] = place.kind.dtype
             spans = [(start + HEADER_BYTES, stop + HEADER_BYTES) for start, stop in place.spans if start < stop]
-            values += [_Piece(start, stop, place.key if is_wanted else None, False) for start, stop in spans]
+            values += [_Piece(start, stop, key if is_wanted else None, False) for start, stop in spans]
         pieces: list[_Piece] = []
         done = 0
         for piece in sorted(values, key=lambda each: each.start):

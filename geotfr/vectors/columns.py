@@ -11,11 +11,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from geotfr.records.layout import Kind
+    from geotfr.records.kind import Kind
 
     FlatValues = NDArray[np.float32] | NDArray[np.int64] | NDArray[np.uint8]
 
-__all__ = ["FeatureColumn", "one_each", "splits_of"]
+__all__ = ["FeatureColumn", "one_each"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +67,3 @@ def one_each(count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     splits, present = np.arange(count + 1, dtype=np.int64), np.ones(count, np.bool_)
     splits.flags.writeable = present.flags.writeable = False
     return splits, present
-
-
-def splits_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bounds ``(n + 1,)`` of runs of the given ``lengths`` ``(n,)``, one after the other.
-
-    >>> splits_of(np.array([2, 0, 3])).tolist()
-    [0, 2, 2, 5]
-    """
-    splits = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=splits[1:])
-    return splits

@@ -13,12 +13,12 @@ import numpy as np
 
 from geotfr.errors import RecordError
 from geotfr.records.batches import BatchDecoder
-from geotfr.records.columns import shape_of
 from geotfr.records.framing import RecordBlocks
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.reader import DECODED_BYTES
+from geotfr.records.runs import splits_of
 from geotfr.records.stream import open_stream
-from geotfr.vectors.columns import FeatureColumn, splits_of
+from geotfr.vectors.columns import FeatureColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from geotfr.records.framing import BadRecord, Block
 
 __all__ = ["FeatureRows", "read_feature_rows"]
-
-_KINDS = {"float": Kind.FLOAT, "int64": Kind.INT64, "bytes": Kind.BYTES, "list": Kind.BYTES}
-_DTYPES = {Kind.FLOAT: np.float32, Kind.INT64: np.int64, Kind.BYTES: np.uint8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +93,7 @@ def _merged(path: str, block: Block, parts: Sequence[Columns]) -> dict[str, Feat
                 found.setdefault(key, []).append((part.index, values))
     columns = {}
     for key, pieces in found.items():
-        kinds = [_KINDS[shape_of(values)[0]] for _, values in pieces]
+        kinds = [Kind.BYTES if isinstance(values, list) else Kind.of_dtype(values.dtype) for _, values in pieces]
         for kind, (index, _) in zip(kinds, pieces, strict=True):
             if kind is not kinds[0]:
                 raise RecordError(
@@ -114,7 +111,7 @@ def _merged_numbers(key: str, kind: Kind, pieces: Sequence[tuple[Any, Any]], cou
         present[index] = True
         lengths[index] = values.shape[1]
     splits = splits_of(lengths)
-    flat = _scattered(pieces, splits[:-1], int(splits[-1]), _DTYPES[kind])
+    flat = _scattered(pieces, splits[:-1], int(splits[-1]), kind.dtype)
     return FeatureColumn(name=key, kind=kind, values=flat, row_splits=splits, present=present)
 
 

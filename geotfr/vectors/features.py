@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import InputError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
+from geotfr.records.runs import splits_of
 from geotfr.vectors.arrow_arrays import as_numpy, present_rows
-from geotfr.vectors.columns import FeatureColumn, one_each, splits_of
+from geotfr.vectors.columns import FeatureColumn, one_each
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import ColumnInfo, plain
 

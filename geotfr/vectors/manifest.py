@@ -15,7 +15,7 @@ from geotfr._version import __version__
 from geotfr.errors import DamagedError
 from geotfr.mixer.strict_json import read_json
 from geotfr.options.tables import GeometryMode
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.vectors.types import ColumnInfo, arrow_type
 
 __all__ = ["TABLE_FORMAT", "TableManifest", "find_table_manifest", "read_table_manifest"]

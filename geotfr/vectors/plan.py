@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import InputError, UsageError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.vectors.arrow_arrays import as_numpy, present_rows
 from geotfr.vectors.features import ColumnTally, feature_of, number_column, text_column
 from geotfr.vectors.geometry import LONLAT, Places, geojson_of, points_of, transform_between

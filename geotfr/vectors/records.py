@@ -10,7 +10,7 @@ import numpy as np
 from geotfr.errors import InputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.records.faults import ReadReport
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.vectors.decode import read_feature_rows
 from geotfr.vectors.extra import load
 from geotfr.vectors.geometry import LONLAT, point_wkb, wkb_of_geojson

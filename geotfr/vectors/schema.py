@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from geotfr.errors import RecordError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import ColumnInfo
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.grid.crs import crs_wkt
-from geotfr.vectors.columns import splits_of
+from geotfr.records.runs import splits_of
 from geotfr.vectors.extra import load
 from geotfr.vectors.geoparquet import ByteSink, Writable, geo_metadata
 from geotfr.vectors.ogr_fields import OgrColumn

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import InputError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.vectors.extra import load
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from parsing.wire import example, sequence_example
 
 from geotfr.errors import RecordError, UsageError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.parse.code import features_code, parsing_code
 from geotfr.records.parse.example import parse_example
 from geotfr.records.parse.infer import infer_features, infer_sequence_features, patch_features

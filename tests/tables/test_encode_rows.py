@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tables.tables import framed, payload
 
 from geotfr.records.faults import ReadReport
-from geotfr.records.layout import Kind
-from geotfr.vectors.columns import FeatureColumn, splits_of
+from geotfr.records.kind import Kind
+from geotfr.records.runs import splits_of
+from geotfr.vectors.columns import FeatureColumn
 from geotfr.vectors.decode import read_feature_rows
 from geotfr.vectors.encode import encode_rows
 

@@ -13,9 +13,9 @@ from parsing.wire import varint
 
 from geotfr.errors import UsageError
 from geotfr.records.encode import encode_example, encode_sequence_example, encode_varints
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.messages import example_class, sequence_example_class
-from geotfr.records.pieces import ListColumn, example_records
+from geotfr.records.varying import example_records, list_column
 
 
 def read(record: bytes) -> dict[str, tuple[str | None, list[Any]]]:
@@ -139,8 +139,8 @@ def test_what_is_no_record_is_refused(record: Any) -> None:
 def test_columns_of_any_length_become_the_records_of_protobuf(length: int) -> None:
     rng = np.random.default_rng(length)
     floats, small = rng.normal(size=(3, length)).astype("<f4"), rng.integers(0, 256, (3, length), np.uint8)
-    columns = [ListColumn("f", Kind.FLOAT, floats), ListColumn("b", Kind.BYTES, small)]
-    data, ends = example_records(columns)
+    columns = [list_column("f", Kind.FLOAT, floats), list_column("b", Kind.BYTES, small)]
+    data, ends = example_records(columns, 3)
     payloads = unframe(data.tobytes())
     assert ends.tolist() == np.cumsum([len(each) + 16 for each in payloads]).tolist()
     for row, payload in enumerate(payloads):

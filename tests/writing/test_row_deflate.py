@@ -16,7 +16,8 @@ from isal import isal_zlib
 from records_reading.slow_inflate import inflate
 
 from geotfr.records.gzip import quick_member, quick_member_of_rows
-from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind
+from geotfr.records.kind import Kind
+from geotfr.records.layout import ExampleLayout, FeatureLayout
 from geotfr.records.row_deflate import row_code
 
 

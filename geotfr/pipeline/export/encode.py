@@ -17,9 +17,10 @@ import numpy as np
 from geotfr.patches.cut import rectangles, runs
 from geotfr.pipeline.export.chunks import Slots
 from geotfr.pipeline.export.fill import LIST_DTYPE, EncodeCounts, count_overwritten, fill_channel, fill_feature
-from geotfr.records.layout import ExampleLayout, FeatureLayout, Kind, RecordLayout, SequenceLayout
-from geotfr.records.pieces import ListColumn, example_records, sequence_records
+from geotfr.records.kind import Kind
+from geotfr.records.layout import ExampleLayout, FeatureLayout, RecordLayout, SequenceLayout
 from geotfr.records.varints import pack_varints, varint
+from geotfr.records.varying import example_records, list_column, sequence_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -299,14 +300,14 @@ class _VarintEncoder:
                 part = values[done : done + run.patches].reshape(*run.shape, len(feature.planes), *self._block)
                 done += run.patches
                 fill_feature(strip, run, feature, part, range(self._block[0]), counts)
-            columns.append(_column(feature.name, feature.kind, values))
+            columns.append(list_column(feature.name, Kind(feature.kind), values))
         for run in rectangles(unit.positions, len(strip.columns)):
             count_overwritten(strip, run, counts)
         if self._index_name:
-            columns.append(_column(self._index_name, Kind.INT64, strip.numbers(unit.positions)[:, np.newaxis]))
+            columns.append(list_column(self._index_name, Kind.INT64, strip.numbers(unit.positions)[:, np.newaxis]))
         if self._objects is not None:
             columns += self._objects.columns(strip.numbers(unit.positions))
-        data, ends = example_records(columns)
+        data, ends = example_records(columns, len(unit.positions))
         return Encoded(data, ends, len(unit.positions), counts)
 
     def recycle(self, encoded: Encoded) -> None:
@@ -379,12 +380,12 @@ class _SequenceEncoder:
                 for channel in range(len(feature.planes)):
                     values = np.empty(shape, LIST_DTYPE[feature.kind])
                     self._fill(strip, unit, feature, channel, values, counts)
-                    steps.append(_column(feature.name, feature.kind, values.reshape(count, 1)))
+                    steps.append(list_column(feature.name, Kind(feature.kind), values.reshape(count, 1)))
                 if feature.depth is None:
                     context += steps
                 else:
                     lists.append(steps)
-            data, ends = sequence_records(context, lists)
+            data, ends = sequence_records(context, lists, count)
             encoded = Encoded(data, ends, patches, counts)
         for run in runs(unit.positions, len(strip.columns)):
             if is_last:
@@ -404,14 +405,6 @@ class _SequenceEncoder:
     def recycle(self, encoded: Encoded) -> None:
         if encoded.buffer is not None:
             self._buffers.give(encoded.buffer)
-
-
-def _column(name: str, kind: str, values: NDArray[Any]) -> ListColumn:
-    """``values`` ``(record, value)`` as a list of each record; int64 is packed."""
-    if kind != Kind.INT64:
-        return ListColumn(name, Kind(kind), values)
-    packed, sizes = pack_varints(values)
-    return ListColumn(name, Kind.INT64, packed, sizes)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:

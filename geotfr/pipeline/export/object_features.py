@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.pipeline.export.block_shapes import BlockShapes
-from geotfr.records.layout import Kind
-from geotfr.records.pieces import ListColumn
+from geotfr.records.kind import Kind
 from geotfr.records.varints import pack_varints, varint
+from geotfr.records.varying import ListColumn, list_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +114,7 @@ class ObjectFeatures:
         values = [self._texts.get(label, b"\x0a\x00") for label in labels.tolist()]
         lengths = np.fromiter(map(len, values), np.int64, len(values))
         data = np.frombuffer(b"".join(values), np.uint8)
-        return ListColumn(_TEXT, Kind.BYTES, data, _summed(lengths, blocks, count), is_many=True)
+        return list_column(_TEXT, Kind.BYTES, data, _summed(lengths, blocks, count), holds_fields=True)
 
     def _most_bytes(self, shapes: LabelShapes) -> int:
         """Over all patches, the most that the shapes near one can take."""
@@ -160,12 +160,12 @@ def _outlines(found: CutShapes, count: int) -> list[ListColumn]:
 
 def _floats(name: str, values: NDArray[np.float64], blocks: NDArray[np.int64], count: int) -> ListColumn:
     data = values.astype("<f4").view(np.uint8)
-    return ListColumn(name, Kind.FLOAT, data, 4 * np.bincount(blocks, minlength=count))
+    return list_column(name, Kind.FLOAT, data, 4 * np.bincount(blocks, minlength=count))
 
 
 def _whole(name: str, values: NDArray[Any], blocks: NDArray[np.int64], count: int) -> ListColumn:
     data, lengths = pack_varints(values.astype(np.int64)[:, np.newaxis])
-    return ListColumn(name, Kind.INT64, data, _summed(lengths, blocks, count))
+    return list_column(name, Kind.INT64, data, _summed(lengths, blocks, count))
 
 
 def _summed(values: NDArray[np.int64], blocks: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +19,12 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at, text_file
 from geotfr.records.faults import ReadReport
 from geotfr.records.gzip import codec
-from geotfr.records.layout import Kind
-from geotfr.records.pieces import ListColumn, example_records
-from geotfr.records.varints import pack_varints
+from geotfr.records.kind import Kind
+from geotfr.records.varying import example_records, list_column
 from geotfr.storage.atomic import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from geotfr.mixer.names import Naming
     from geotfr.pipeline.ingest.output_grid import OutputGrid
@@ -200,14 +197,11 @@ def _margin(bands: Sequence[PredictionBand]) -> tuple[int, int]:
 
 def _encoded(patches: PatchValues, bands: Sequence[PredictionBand]) -> Encoded:
     """A record for each patch, a feature for each band."""
-    columns = [_column(band, band.reading.blocks(patches.values[band.feature], band.channel)) for band in bands]
-    data, ends = example_records(columns)
+    count = len(patches)
+    blocks = (band.reading.blocks(patches.values[band.feature], band.channel) for band in bands)
+    columns = [
+        list_column(band.name, Kind(band.kind), np.ascontiguousarray(values).reshape(count, -1))
+        for band, values in zip(bands, blocks, strict=True)
+    ]
+    data, ends = example_records(columns, count)
     return Encoded(data, ends, len(patches), EncodeCounts())
-
-
-def _column(band: PredictionBand, blocks: NDArray[Any]) -> ListColumn:
-    values = np.ascontiguousarray(blocks).reshape(len(blocks), -1)
-    if band.kind == Kind.INT64:
-        packed, sizes = pack_varints(values)
-        return ListColumn(band.name, Kind.INT64, packed, sizes)
-    return ListColumn(band.name, Kind(band.kind), values)

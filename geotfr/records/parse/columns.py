@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
+from geotfr.records.locate import FeaturePlace
 from geotfr.records.parse.specs import array_dtype, array_of
-from geotfr.records.parse.walk import Place
 from geotfr.records.varints import unpack_varints
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.records.locate import Section
     from geotfr.records.parse.batch import Batch
-    from geotfr.records.parse.walk import Section
 
     Piece: TypeAlias = bytes | memoryview
     Row: TypeAlias = tuple[bool, Sequence[Piece]]
@@ -33,10 +33,6 @@ __all__ = ["Collector", "Column", "from_matrix", "merged"]
 
 LARGE_PIECE_BYTES = 4096
 """From this mean size on, pieces are copied one by one."""
-
-
-_ONEOF = {Kind.BYTES: "bytes_list", Kind.FLOAT: "float_list", Kind.INT64: "int64_list"}
-_KIND_OF = {name: kind for kind, name in _ONEOF.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +67,7 @@ class Column:
 
 
 def from_matrix(
-    matrix: NDArray[np.uint8], found: Sequence[Place] | None, kind: Kind, *, is_list: bool
+    matrix: NDArray[np.uint8], found: Sequence[FeaturePlace] | None, kind: Kind, *, is_list: bool
 ) -> Column | None:
     """The column of records of one layout, given the places in it.
 
@@ -90,7 +86,7 @@ def from_matrix(
         None where integers are malformed.
     """
     count, size = matrix.shape
-    places = found if found is not None else () if is_list else (Place(None, ()),)
+    places = found if found is not None else () if is_list else (FeaturePlace(None, ()),)
     spans = [span for place in places for span in place.spans]
     sizes = np.array([sum(stop - start for start, stop in place.spans) for place in places], np.int64)
     counts = np.tile(sizes // 4, count)
@@ -164,7 +160,7 @@ class Collector:
         self._steps: list[int] = []
         self._listed: list[bool] = []
 
-    def prepared(self, record: memoryview, places: Sequence[Place] | None) -> Sequence[Row] | None:
+    def prepared(self, record: memoryview, places: Sequence[FeaturePlace] | None) -> Sequence[Row] | None:
         """The rows of a walked record, for :meth:`add_rows`; None where only protobuf can tell what is wrong with it.
 
         ``places`` is None for a record that lacks the key.
@@ -226,13 +222,13 @@ class Collector:
         self._sizes.append(len(pieces) if is_bytes else sum(memoryview(piece).nbytes for piece in pieces))
 
     def _add_feature(self, number: int, feature: Any, step: int | None) -> None:
-        found = None if feature is None else feature.WhichOneof("kind")
+        found = None if feature is None else Kind.of_message(feature)
         if found is None:
             self._add_row(False, ())
             return
-        if _KIND_OF[found] is not self.kind:
-            feature = self._converted(number, feature, _KIND_OF[found], step)
-        values = getattr(feature, _ONEOF[self.kind])
+        if found is not self.kind:
+            feature = self._converted(number, feature, found, step)
+        values = getattr(feature, self.kind.oneof)
         if self.kind is Kind.BYTES:
             self._add_row(True, values.value)
         elif self.kind is Kind.INT64:
@@ -250,7 +246,7 @@ class Collector:
         if not (numeric and self._cast):
             advice = f"ask for {found.value}" + (" or pass cast=True" if numeric else "")
             raise self._batch.error(number, f"{what} is {found.value}, asked for as {self.kind.value}; {advice}")
-        values = list(getattr(feature, _ONEOF[found]).value)
+        values = list(getattr(feature, found.oneof).value)
         converted = type(feature)()
         if self.kind is Kind.FLOAT:
             converted.float_list.value.extend(values)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.parse.hints import shapes_that_fit
 from geotfr.records.parse.specs import array_dtype, array_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from geotfr.records.locate import Section
     from geotfr.records.parse.batch import Batch
     from geotfr.records.parse.columns import Column
     from geotfr.records.parse.specs import FixedLenFeature, FixedLenSequenceFeature
-    from geotfr.records.parse.walk import Section
 
 __all__ = ["fixed", "padded_blocks", "padded_steps"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import RecordError, UsageError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 from geotfr.records.parse.batch import Batch
-from geotfr.records.parse.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from geotfr.records.parse.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature, dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from geotfr.records.parse.specs import Feature, FeatureDType
 
 __all__ = ["InferredFeatures", "KeySummary", "infer_features", "infer_sequence_features", "patch_features"]
-
-_DTYPE = {Kind.FLOAT: "float32", Kind.INT64: "int64", Kind.BYTES: "bytes"}
-_KIND_OF = {"bytes_list": Kind.BYTES, "float_list": Kind.FLOAT, "int64_list": Kind.INT64}
 
 
 @dataclass(slots=True)
@@ -68,7 +65,7 @@ class KeySummary:
         if len(self.kinds) > 1:
             counts = ", ".join(f"{count} as {kind.value}" for kind, count in self.kinds.items())
             raise RecordError(f"feature {key!r} is of several kinds: {counts}; read the files apart from each other")
-        return _DTYPE[next(iter(self.kinds))]
+        return dtype_name(next(iter(self.kinds)))
 
 
 class InferredFeatures(Mapping[str, "Feature"]):
@@ -226,10 +223,10 @@ def _records(source: Any) -> Iterable[RecordBytes]:
 def _add_features(summaries: dict[str, KeySummary], features: Any) -> None:
     for key, feature in features.items():
         summary = summaries.setdefault(key, KeySummary())
-        kind = feature.WhichOneof("kind")
+        kind = Kind.of_message(feature)
         if kind is not None:
             summary.present += 1
-            summary.add_length(_KIND_OF[kind], len(getattr(feature, kind).value))
+            summary.add_length(kind, len(getattr(feature, kind.oneof).value))
 
 
 def _add_lists(summaries: dict[str, KeySummary], lists: Any) -> None:
@@ -241,11 +238,11 @@ def _add_lists(summaries: dict[str, KeySummary], lists: Any) -> None:
         summary.min_steps = count if is_new else min(summary.min_steps, count)
         summary.max_steps = count if is_new else max(summary.max_steps, count)
         for feature in steps.feature:
-            kind = feature.WhichOneof("kind")
+            kind = Kind.of_message(feature)
             if kind is None:
                 summary.min_length = 0
             else:
-                summary.add_length(_KIND_OF[kind], len(getattr(feature, kind).value))
+                summary.add_length(kind, len(getattr(feature, kind.oneof).value))
 
 
 def _complete(summaries: dict[str, KeySummary], count: int) -> dict[str, KeySummary]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.records.parse.specs import RaggedFeature
-from geotfr.records.parse.values import RaggedValue, splits_of
+from geotfr.records.parse.values import RaggedValue
+from geotfr.records.runs import splits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geotfr.records.layout import Kind
+from geotfr.records.locate import locate
 from geotfr.records.parse.columns import Collector, Column, from_matrix, merged
-from geotfr.records.parse.walk import Place, Section, Walked, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from geotfr.records.kind import Kind
+    from geotfr.records.locate import FeaturePlace, RecordMap, Section
     from geotfr.records.parse.batch import Batch
 
     Wanted = Mapping[tuple[Section, str], Kind]
@@ -78,12 +79,12 @@ def _by_layout(batch: Batch, numbers: NDArray[np.intp], wanted: Wanted) -> Itera
     for _ in range(MAX_LAYOUTS):
         if len(numbers) < WORTH_A_MATRIX:
             return
-        walked = walk(memoryview(matrix[0]), is_sequence=batch.is_sequence)
-        fits = np.zeros(len(numbers), np.bool_) if walked is None else _fitting(walked, matrix)
-        if walked is not None and _agrees(walked, wanted):
+        found = locate(memoryview(matrix[0]), is_sequence=batch.is_sequence)
+        fits = np.zeros(len(numbers), np.bool_) if found is None else found.matches(matrix)
+        if found is not None and _agrees(found, wanted):
             alike = matrix if fits.all() else matrix[fits]
             columns = {
-                where: from_matrix(alike, walked.places.get(where), kind, is_list=where[0] == "feature_lists")
+                where: from_matrix(alike, found.places.get(where), kind, is_list=where[0] == "feature_lists")
                 for where, kind in wanted.items()
             }
             whole = {where: column for where, column in columns.items() if column is not None}
@@ -94,37 +95,22 @@ def _by_layout(batch: Batch, numbers: NDArray[np.intp], wanted: Wanted) -> Itera
         numbers, matrix = numbers[~fits], matrix[~fits]
 
 
-def _fitting(walked: Walked, matrix: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which rows have the walked record's places."""
-    fits = np.ones(len(matrix), np.bool_)
-    for start, head in walked.heads:
-        same = matrix[:, start : start + len(head)] == np.frombuffer(head, np.uint8)
-        # Mostly all are; asking row by row takes ten times as long.
-        if not same.all():
-            fits &= same.all(axis=1)
-    for places in walked.places.values():
-        for place in places:
-            for _, stop in place.spans if place.kind is Kind.INT64 else ():
-                # A varint that is cut would go on in the next record.
-                fits &= matrix[:, stop - 1] < 0x80
-    return fits
-
-
-def _agrees(walked: Walked, wanted: Wanted) -> bool:
+def _agrees(found: RecordMap, wanted: Wanted) -> bool:
     """Whether the features are of the kinds that are wanted."""
-    return all(place.kind in (kind, None) for where, kind in wanted.items() for place in walked.places.get(where, ()))
+    return all(place.kind in (kind, None) for where, kind in wanted.items() for place in found.places.get(where, ()))
 
 
 def _by_record(batch: Batch, numbers: Sequence[int], wanted: Wanted, *, cast: bool) -> Columns:
     collectors = [Collector(batch, *where, kind, cast=cast) for where, kind in wanted.items()]
-    known: list[Walked] = []
+    known: list[RecordMap] = []
     for number in numbers:
         view = memoryview(batch.records[number])
         if len(view) > WALK_FROM_BYTES:
-            walked = next((layout for layout in known if layout.fits(view)), None)
-            if walked is None and (walked := walk(view, is_sequence=batch.is_sequence)) is not None:
-                known = [walked, *known[: MAX_LAYOUTS - 1]]
-            if walked is not None and _add_walked(collectors, view, walked):
+            row = np.frombuffer(view, np.uint8)[np.newaxis]
+            layout = next((each for each in known if each.size == len(view) and each.matches(row)[0]), None)
+            if layout is None and (layout := locate(view, is_sequence=batch.is_sequence)) is not None:
+                known = [layout, *known[: MAX_LAYOUTS - 1]]
+            if layout is not None and _add_located(collectors, view, layout):
                 continue
         message = batch.message(number)
         for collector in collectors:
@@ -133,9 +119,9 @@ def _by_record(batch: Batch, numbers: Sequence[int], wanted: Wanted, *, cast: bo
     return {collector.where: collector.column() for collector in collectors}
 
 
-def _add_walked(collectors: list[Collector], record: memoryview, walked: Walked) -> bool:
-    """Add a walked record to all columns; False, with nothing added, where protobuf has to judge it."""
-    found: list[tuple[Place, ...] | None] = [walked.places.get(each.where) for each in collectors]
+def _add_located(collectors: list[Collector], record: memoryview, layout: RecordMap) -> bool:
+    """Add a located record to all columns; False, with nothing added, where protobuf has to judge it."""
+    found: list[tuple[FeaturePlace, ...] | None] = [layout.places.get(each.where) for each in collectors]
     rows = [each.prepared(record, places) for each, places in zip(collectors, found, strict=True)]
     if any(each is None for each in rows):
         return False

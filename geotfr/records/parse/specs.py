@@ -15,7 +15,7 @@ import numpy as np
 
 from geotfr.errors import UsageError
 from geotfr.flags import checks_flags
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,18 +38,18 @@ FeatureDType: TypeAlias = "type | np.dtype[Any] | str"
 """A numpy type, ``bytes``, or a name: ``float32``, ``int64``, ``bytes`` (``string`` too)."""
 
 _KINDS = {"float32": Kind.FLOAT, "int64": Kind.INT64, "bytes": Kind.BYTES}
-_ARRAY_DTYPES: dict[Kind, np.dtype[Any]] = {
-    Kind.FLOAT: np.dtype(np.float32),
-    Kind.INT64: np.dtype(np.int64),
-    Kind.BYTES: np.dtype(object),
-}
 # What numpy may make of a default: bool, signed, unsigned, float.
 _DEFAULT_KINDS = {Kind.FLOAT: "biuf", Kind.INT64: "biu"}
 
 
 def array_dtype(kind: Kind) -> np.dtype[Any]:
     """The dtype of arrays with values of ``kind``: float32, int64, or object for bytes."""
-    return _ARRAY_DTYPES[kind]
+    return np.dtype(object) if kind is Kind.BYTES else kind.dtype
+
+
+def dtype_name(kind: Kind) -> str:
+    """How specs call values of ``kind``: ``float32``, ``int64`` or ``bytes``."""
+    return "bytes" if kind is Kind.BYTES else kind.dtype.name
 
 
 def array_of(kind: Kind, values: Sequence[object]) -> NDArray[Any]:

@@ -13,18 +13,7 @@ from geotfr.errors import RecordError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RaggedValue", "SparseValue", "splits_of"]
-
-
-def splits_of(lengths: NDArray[np.int64], dtype: str = "int64") -> NDArray[Any]:
-    """Row splits of rows with ``lengths``: 0, then the running sum; ``(rows + 1)`` of ``dtype``.
-
-    >>> splits_of(np.array([2, 0, 3])).tolist()
-    [0, 2, 2, 5]
-    """
-    splits = np.zeros(len(lengths) + 1, dtype)
-    np.cumsum(lengths, out=splits[1:], dtype=dtype)
-    return splits
+__all__ = ["RaggedValue", "SparseValue"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

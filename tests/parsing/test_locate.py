@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from parsing import wire
 
 from geotfr.errors import RecordError
-from geotfr.records.layout import Kind
+from geotfr.records.kind import Kind
+from geotfr.records.locate import locate
 from geotfr.records.messages import example_class, sequence_example_class
 from geotfr.records.parse import read
 from geotfr.records.parse.batch import Batch
 from geotfr.records.parse.columns import Column
 from geotfr.records.parse.read import WORTH_A_MATRIX, read_columns
-from geotfr.records.parse.walk import walk
 
 KINDS = {"f": Kind.FLOAT, "i": Kind.INT64, "b": Kind.BYTES}
 RECORD = wire.example(
@@ -137,15 +137,15 @@ def test_changed_sequence_examples_are_read_as_protobuf_does_or_refused(record: 
 
 
 @pytest.mark.parametrize("layout", ["unpacked", "chunks", "empty chunk", "unknown fields"])
-def test_the_walk_leaves_uncommon_layouts_to_protobuf(layout: wire.Layout) -> None:
+def test_uncommon_layouts_are_left_to_protobuf(layout: wire.Layout) -> None:
     record = wire.example({"i": ("int64", [1, 2])}, layout)
-    assert walk(memoryview(record), is_sequence=False) is None
+    assert locate(memoryview(record), is_sequence=False) is None
     check(record, is_sequence=False)
 
 
-def test_the_walk_leaves_records_of_very_many_values_to_protobuf() -> None:
+def test_records_of_very_many_values_are_left_to_protobuf() -> None:
     record = wire.example({"b": ("bytes", [b""] * 20_000)})
-    assert walk(memoryview(record), is_sequence=False) is None
+    assert locate(memoryview(record), is_sequence=False) is None
     columns = read_columns(Batch([record], None, is_sequence=False), {("features", "b"): Kind.BYTES})
     assert len(columns["features", "b"].values) == 20_000
 
@@ -168,14 +168,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_the_walk_leaves_odd_records_to_protobuf(what: str) -> None:
-    assert walk(memoryview(ODD[what]), is_sequence=False) is None
+def test_odd_records_are_left_to_protobuf(what: str) -> None:
+    assert locate(memoryview(ODD[what]), is_sequence=False) is None
     check(ODD[what], is_sequence=False)
 
 
-def test_the_walk_leaves_lists_of_very_many_steps_to_protobuf() -> None:
+def test_lists_of_very_many_steps_are_left_to_protobuf() -> None:
     record = wire.sequence_example({}, {"i": [("int64", [1])] * 10_001})
-    assert walk(memoryview(record), is_sequence=True) is None
+    assert locate(memoryview(record), is_sequence=True) is None
     columns = read_columns(Batch([record], None, is_sequence=True), {("feature_lists", "i"): Kind.INT64})
     assert columns["feature_lists", "i"].values.tolist() == [1] * 10_001
 
