@@ -15,7 +15,7 @@ from geotfr.datasets.normalize import normalizations
 from geotfr.datasets.patch_set import find_set
 from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
 from geotfr.datasets.shards import ShardReader
-from geotfr.datasets.table_rows import TableRows, set_of_table, table_for
+from geotfr.datasets.table_rows import TableRows, known_fills, label_channels, set_of_table, table_for
 from geotfr.errors import DamagedError, UsageError
 from geotfr.flags import checks_flags
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
@@ -65,7 +65,7 @@ class PatchDataset(Items):
         int64, then float32). A list of names: only these, in this order.
     normalize
         ``{"bands": {name: {"mean": …, "std": …}}}``, or a JSON file that holds it. The features that it names become
-        ``(value - mean) / std`` in float32.
+        ``(value - mean) / std`` in float32. Labels stay as they are, named or not.
     with_place
         Add ``number``, ``row``, ``column`` (int64), ``transform`` ``(6,)`` and ``bounds`` ``(4,)`` (float64), see
         :meth:`geotfr.datasets.places.Places.arrays`.
@@ -96,6 +96,8 @@ class PatchDataset(Items):
         The set; mixer and manifest may be None.
     records
         ``(len,) int64``: the record of each item, numbered through all shards.
+    labels
+        The channels that hold labels.
 
     Raises
     ------
@@ -149,6 +151,8 @@ class PatchDataset(Items):
         _refuse_pixel_records(found)
         self.mixer, self.manifest = found.mixer, found.manifest
         self.shards = found.shards
+        self.labels = label_channels(found, table)
+        self._fills = known_fills(source, found, table)
         self._reader = ShardReader(found.shards, index_folder=index_folder)
         self._patch_yx = patch_yx_of(found, patch_dimensions)
         kernel_yx = kernel_yx_of(found, kernel_size)
@@ -173,7 +177,7 @@ class PatchDataset(Items):
             shapes=shapes or {},
         )
         self._reader.only(tuple(self.features))
-        self._normal = {} if normalize is None else normalizations(normalize, self.features)
+        self._normal = {} if normalize is None else normalizations(normalize, self.features, self.labels)
         self._stacked = _stacked(self.features, stack)
         self._places = self._places_of(found.mixer) if found.mixer is not None else None
         self._with_place = with_place
@@ -218,6 +222,11 @@ class PatchDataset(Items):
     def __iter__(self) -> Iterator[Arrays]:
         for index in range(len(self)):
             yield self[index]
+
+    @property
+    def fills(self) -> dict[str, float]:
+        """Feature -> value of its masked pixels, where a patch table or the manifest tells it."""
+        return self._fills()
 
     @property
     def geobox(self) -> GeoBox | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +13,48 @@ from geotfr.datasets.digests import KnownDigests
 from geotfr.datasets.patch_set import PatchSet
 from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer import Mixer, is_manifest, read_manifest
+from geotfr.vectors.patch_set import common_fills, common_labels
 from geotfr.vectors.patch_table import read_patch_table
 from geotfr.vectors.table_beside import is_table_name, shards_beside, table_of, wish
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from geotfr.mixer import Manifest
+    from geotfr.mixer.manifest import LabelChannel
     from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["TableRows", "set_of_table", "table_for"]
+__all__ = ["TableRows", "known_fills", "label_channels", "set_of_table", "table_for"]
+
+
+def label_channels(found: PatchSet, table: PatchTable | None) -> tuple[LabelChannel, ...]:
+    """The channels that hold labels, as the manifest or the table tells."""
+    labels = () if found.manifest is None else found.manifest.label_channels
+    return labels or (() if table is None else common_labels(table.sets))
+
+
+def known_fills(
+    source: PathLike | Sequence[PathLike], found: PatchSet, table: PatchTable | None
+) -> Callable[[], dict[str, float]]:
+    """A function that gives feature -> value of masked pixels, as the table or else the manifest tells it.
+
+    Where there is neither, a table beside the set is looked for when the function is called.
+    """
+    if table is not None:
+        return partial(dict, ({} if found.manifest is None else found.manifest.fills) | common_fills(table.sets))
+    if found.manifest is not None:
+        return partial(dict, found.manifest.fills)
+    return partial(_fills_beside, source)
+
+
+def _fills_beside(source: PathLike | Sequence[PathLike]) -> dict[str, float]:
+    path = table_of(source)
+    return {} if path is None else common_fills(read_patch_table(path).sets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

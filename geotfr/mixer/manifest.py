@@ -11,10 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from geotfr.errors import DamagedError
 from geotfr.mixer.cards import card, grid_sketch, layout_facts, listed
 from geotfr.mixer.foreign_grid import check_layout, foreign_geobox
 from geotfr.mixer.strict_json import check_types, may_be_json, read_json, understanding
+from geotfr.patches.cut import clamped_fill
 
 if TYPE_CHECKING:
     from geotfr.grid import GeoBox
@@ -23,6 +26,7 @@ __all__ = [
     "MANIFEST_FORMAT",
     "BandInfo",
     "CollectionPlace",
+    "LabelChannel",
     "Manifest",
     "ShardInfo",
     "SourceInfo",
@@ -36,13 +40,59 @@ MANIFEST_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BandInfo:
-    """One feature: its ``name``, the band's ``dtype``, the feature's ``kind``, ``depth`` (None: scalar), ``nodata``."""
+    """One feature.
+
+    Attributes
+    ----------
+    name
+        Its key.
+    dtype
+        The band's pixel type.
+    kind
+        ``bytes``, ``int64`` or ``float``.
+    depth
+        Channels of a tensor; None for a scalar band.
+    nodata
+        The source's nodata value.
+    fill
+        The value of masked pixels in the records: the default value in the band's type. None where channels differ, and
+        in manifests of older versions.
+    """
 
     name: str
     dtype: str
     kind: str
     depth: int | None
     nodata: float | int | str | None
+    fill: float | int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelChannel:
+    """A channel of a feature that holds labels: class numbers or numbers of shapes, which are counted, never scaled.
+
+    Attributes
+    ----------
+    feature, channel
+        The feature, and the number of its channel: 0 for a scalar band.
+    band
+        Name of the labels.
+    classes
+        (name, value) of each class; empty where the values have no names.
+    """
+
+    feature: str
+    channel: int
+    band: str
+    classes: tuple[tuple[str, int], ...]
+
+    def class_name(self, value: int) -> str:
+        """The name of a class; its number where it has none.
+
+        >>> LabelChannel(feature="cover", channel=0, band="cover", classes=(("water", 2),)).class_name(2)
+        'water'
+        """
+        return next((name for name, number in self.classes if number == value), str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +191,31 @@ class Manifest:
     def pads_edge(self) -> bool:
         """Whether partial patches reach beyond ``geobox``; a mixer's grid holds them whole."""
         return self.options.get("edge") == "pad"
+
+    @property
+    def fills(self) -> dict[str, float]:
+        """Feature -> value of masked pixels in its records; absent where channels differ."""
+        if any(band.fill is not None for band in self.bands):
+            return {band.name: band.fill for band in self.bands if band.fill is not None}
+        # Older versions told the default value alone.
+        default = self.options.get("default_value", 0)
+        return {band.name: clamped_fill(default, np.dtype(band.dtype)) for band in self.bands if band.depth is None}
+
+    @property
+    def label_channels(self) -> tuple[LabelChannel, ...]:
+        """The channels that hold labels: features of their own, or the last channels of a collapsed tensor."""
+        if self.labels is None:
+            return ()
+        classes = tuple((str(name), int(value)) for name, value in self.labels["classes"].items())
+        bands = [(str(self.labels["band"]), classes)]
+        bands += [] if self.labels.get("instances") is None else [(str(self.labels["instances"]), ())]
+        if not self.options.get("collapse_bands"):
+            return tuple(LabelChannel(feature=band, channel=0, band=band, classes=classes) for band, classes in bands)
+        (tensor, *_), depth = self.bands, self.bands[0].depth or 0
+        return tuple(
+            LabelChannel(feature=tensor.name, channel=depth - len(bands) + place, band=band, classes=classes)
+            for place, (band, classes) in enumerate(bands)
+        )
 
     @property
     def object_features(self) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def plot_histograms(
     percentiles
         Which are marked.
     masked_value
-        Of records: a value that means masked; by default the manifest's default value.
+        Of records: a value that means masked; by default what the manifest or the patch table tells of each band.
     log
         Whether counts are drawn on a logarithmic scale.
 
@@ -142,9 +142,7 @@ def _of_patches(
     for name in chosen:
         if name not in dataset.features:
             raise UsageError(f"bands: no {name!r}; there are {', '.join(list(dataset.features)[:12])}")
-    if masked_value is None and dataset.manifest is not None:
-        default = dataset.manifest.options.get("default_value")
-        masked_value = float(default) if isinstance(default, int | float) else None
+    fills = dataset.fills if masked_value is None else dict.fromkeys(dataset.features, masked_value)
     count = min(len(dataset), _PATCHES)
     indices = sorted({round(place) for place in np.linspace(0, len(dataset) - 1, count)})
     values: dict[str, list[NDArray[Any]]] = {name: [] for name in chosen}
@@ -156,8 +154,8 @@ def _of_patches(
         for name in chosen:
             array = _core(patch[name], dataset.features[name].margin_yx)
             valid = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(array.shape, np.bool_)
-            if masked_value is not None:
-                valid &= array != masked_value
+            if name in fills:
+                valid &= array != array.dtype.type(fills[name])
             values[name].append(array[valid])
             pixels[name] += array.size
     words = (

@@ -17,7 +17,7 @@ from geotfr.preview.figures import INK, MARGIN, MASKED, bare, label, need_matplo
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ def plot_patches(
     stretch_each
         Stretch each patch by itself: more is seen, and patches can't be compared.
     masked_value
-        What masked pixels hold; by default the manifest's default value.
+        What masked pixels hold; by default what the manifest or the patch table tells of each band.
 
     Returns
     -------
@@ -114,10 +114,8 @@ def plot_patches(
     numbers = _numbers(len(dataset), patches, count)
     planes = _planes(dataset, bands, composite)
     values = _values(dataset, numbers, planes)
-    if masked_value is None and dataset.manifest is not None:
-        found = dataset.manifest.options.get("default_value")
-        masked_value = float(found) if isinstance(found, int | float) else None
-    valid = _valid(values, masked_value)
+    fills = dataset.fills if masked_value is None else dict.fromkeys(dataset.features, masked_value)
+    valid = _valid(values, fills)
     cells = np.stack(
         [cell for plane in planes for cell in [_cells(plane, values, valid, limits, each=stretch_each)]], axis=1
     )
@@ -128,7 +126,7 @@ def plot_patches(
     margin_yx = _margin(dataset, planes)
     figure, axes = _drawn(cells, per_row, planes, dataset.numbers[numbers].tolist(), margin_yx)
     axes.set_title(_title(dataset, planes), fontsize=11)
-    _legend(axes, margin_yx, masked_value, has_masked=not valid.all())
+    _legend(axes, margin_yx, fills, has_masked=not valid.all())
     return figure
 
 
@@ -197,13 +195,13 @@ def _values(dataset: PatchDataset, numbers: list[int], planes: list[_Plane]) -> 
     return values
 
 
-def _valid(values: dict[tuple[str, int], NDArray[Any]], masked_value: float | None) -> NDArray[np.bool_]:
-    """False where every band is NaN or the masked value."""
+def _valid(values: dict[tuple[str, int], NDArray[Any]], fills: Mapping[str, float]) -> NDArray[np.bool_]:
+    """False where every band is NaN or the value of its masked pixels."""
     valid: NDArray[np.bool_] | None = None
-    for array in values.values():
+    for (name, _), array in values.items():
         own = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(array.shape, np.bool_)
-        if masked_value is not None:
-            own &= array != masked_value
+        if name in fills:
+            own &= array != array.dtype.type(fills[name])
         valid = own if valid is None else valid | own
     assert valid is not None
     return valid
@@ -302,7 +300,7 @@ def _title(dataset: PatchDataset, planes: list[_Plane]) -> str:
     return f"{len(dataset):,} patches of {width} x {height}: {names}"
 
 
-def _legend(axes: Axes, margin_yx: tuple[float, float], masked_value: float | None, *, has_masked: bool) -> None:
+def _legend(axes: Axes, margin_yx: tuple[float, float], fills: Mapping[str, float], *, has_masked: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -312,7 +310,7 @@ def _legend(axes: Axes, margin_yx: tuple[float, float], masked_value: float | No
             Line2D([], [], color=MARGIN, linewidth=1.2, linestyle="dashed", label="patch, within its margins")
         )
     if has_masked:
-        words = "NaN" if masked_value is None else f"NaN or {masked_value:g}"
+        words = " or ".join(["NaN", *(f"{fill:g}" for fill in sorted(set(fills.values())))])
         entries.append(Patch(facecolor=MASKED, edgecolor="#ffdeeb", label=f"masked: {words} in every band"))
     if entries:
         axes.figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False, fontsize=9)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from geotfr.mixer.foreign_grid import check_layout, foreign_geobox
+from geotfr.mixer.manifest import LabelChannel
 
 if TYPE_CHECKING:
     from geotfr.grid import GeoBox
     from geotfr.patches.rows import PatchRows
     from geotfr.records.places import RecordPlaces
 
-__all__ = ["PatchSet", "TablePart"]
+__all__ = ["PatchSet", "TablePart", "common_fills", "common_labels"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class PatchSet:
         (name, bytes, CRC32C as 8 hex digits or empty) of each shard.
     fills
         Feature -> what its masked values hold; absent where nobody knows.
+    labels
+        Channels that hold labels.
     first_in_shard
         How many records of other rasters the first shard begins with, where rasters share shards; else None.
     """
@@ -46,6 +49,7 @@ class PatchSet:
     columns: int
     shards: tuple[tuple[str, int, str], ...]
     fills: Mapping[str, float]
+    labels: tuple[LabelChannel, ...] = ()
     first_in_shard: int | None = None
 
     @property
@@ -55,6 +59,7 @@ class PatchSet:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
+        labels = [{**asdict(label), "classes": dict(label.classes)} for label in self.labels]
         return {
             "source": self.source,
             "grid": {
@@ -69,6 +74,7 @@ class PatchSet:
             "columns": self.columns,
             "shards": [list(shard) for shard in self.shards],
             "fills": dict(self.fills),
+            **({"labels": labels} if labels else {}),
             **({} if self.first_in_shard is None else {"first_in_shard": self.first_in_shard}),
         }
 
@@ -88,8 +94,29 @@ class PatchSet:
             columns=columns,
             shards=tuple((str(name), int(size), str(crc)) for name, size, crc in found["shards"]),
             fills={str(name): float(value) for name, value in found["fills"].items()},
+            labels=tuple(map(_label, found.get("labels", ()))),
             first_in_shard=None if found.get("first_in_shard") is None else int(found["first_in_shard"]),
         )
+
+
+def common_fills(sets: Sequence[PatchSet]) -> dict[str, float]:
+    """What masked values of each feature hold, where it is the same in all sets."""
+    first, *others = (dict(patches.fills) for patches in sets)
+    return {name: fill for name, fill in first.items() if all(other.get(name) == fill for other in others)}
+
+
+def common_labels(sets: Sequence[PatchSet]) -> tuple[LabelChannel, ...]:
+    """The channels of some set that hold labels."""
+    return tuple(dict.fromkeys(label for patches in sets for label in patches.labels))
+
+
+def _label(found: Mapping[str, Any]) -> LabelChannel:
+    return LabelChannel(
+        feature=str(found["feature"]),
+        channel=int(found["channel"]),
+        band=str(found["band"]),
+        classes=tuple((str(name), int(value)) for name, value in found["classes"].items()),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

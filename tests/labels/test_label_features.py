@@ -192,7 +192,8 @@ def test_a_table_beside_a_set_with_objects_has_statistics_and_patches(tmp_path: 
     )
     bands = [band.name for band in geotfr.read_manifest(result.manifest).bands]
     for source in (result.manifest, result.patch_table):
-        assert list(geotfr.compute_statistics(source).bands) == bands
+        statistics = geotfr.compute_statistics(source)
+        assert [*statistics.bands, *statistics.classes] == bands
         assert list(geotfr.PatchDataset(source).features) == bands
     result.manifest.unlink()
     assert list(geotfr.PatchDataset(result.patch_table).features) == bands

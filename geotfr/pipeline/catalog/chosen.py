@@ -9,6 +9,7 @@ import numpy as np
 
 from geotfr.errors import DamagedError, UsageError
 from geotfr.pipeline.catalog.reading import SetReader
+from geotfr.vectors.patch_set import common_fills, common_labels
 from geotfr.vectors.patch_table import read_patch_table
 from geotfr.vectors.table_beside import table_of, wish
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geotfr.vectors.patch_set import PatchSet as TableSet
+    from geotfr.mixer.manifest import LabelChannel
     from geotfr.vectors.patch_table import PatchTable
 
     PathLike = str | os.PathLike[str]
@@ -41,12 +42,15 @@ class ChosenPatches:
         Feature -> ``(records,) int64``: valid values of each patch; empty where nobody knows.
     fills
         Feature -> what its masked values hold.
+    labels
+        Channels that hold labels.
     """
 
     reader: SetReader
     kept: NDArray[np.bool_] | None
     counts: dict[str, NDArray[np.int64]]
     fills: dict[str, float]
+    labels: tuple[LabelChannel, ...]
 
     def batches(self) -> Iterator[tuple[dict[str, list[NDArray[Any]]], NDArray[np.int64]]]:
         """The values of the wanted patches, see :class:`ReadPatches`, and the numbers of their records in the set."""
@@ -89,7 +93,8 @@ def chosen_patches(
         reader = SetReader(source)
         if reader.is_by_pixel:
             raise _no_patches(reader.shards[0])
-        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={})], None
+        labels = () if reader.manifest is None else reader.manifest.label_channels
+        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={}, labels=labels)], None
     table = read_patch_table(path)
     if (table.column("records") > 1).any():
         raise _no_patches(path)
@@ -102,6 +107,7 @@ def chosen_patches(
     has_masks = table.column("masked_share")
     found = []
     for numbers in table.sets_by_shards():
+        sets = [table.sets[number] for number in numbers]
         rows = np.isin(owners, numbers)
         reader = SetReader.of_table(table, numbers)
         is_known = bool(np.isfinite(has_masks[rows]).all())
@@ -110,7 +116,8 @@ def chosen_patches(
                 reader=reader,
                 kept=wanted[rows],
                 counts={name: values[rows] for name, values in counts.items()} if is_known else {},
-                fills=_common_fills([table.sets[number] for number in numbers]) if is_known else {},
+                fills=common_fills(sets) if is_known else {},
+                labels=common_labels(sets),
             )
         )
     return found, table
@@ -121,9 +128,3 @@ def _no_patches(path: Path) -> UsageError:
         f"{path}: a record is a pixel here, not a patch (sequence_data); the patch table tells mean and deviation of"
         " each patch, and geotfr.stream reads the pixels"
     )
-
-
-def _common_fills(sets: Sequence[TableSet]) -> dict[str, float]:
-    """What masked values of each feature hold, where it is the same in all sets."""
-    first, *others = (dict(patches.fills) for patches in sets)
-    return {name: fill for name, fill in first.items() if all(other.get(name) == fill for other in others)}

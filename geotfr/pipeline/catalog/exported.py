@@ -98,6 +98,7 @@ def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:
         columns=manifest.columns,
         shards=tuple((shard.name, shard.bytes, shard.crc32c) for shard in manifest.shards),
         fills=dict(fills),
+        labels=manifest.label_channels,
         first_in_shard=None if manifest.collection is None else manifest.collection.first_in_shard,
     )
 

@@ -23,7 +23,6 @@ from geotfr.grid.crs import crs_wkt2
 from geotfr.grid.footprints import BEYOND_MAP, Footprints
 from geotfr.mixer import is_manifest, is_mixer, read_manifest
 from geotfr.mixer.patch_tables import is_patch_table
-from geotfr.patches.cut import clamped_fill
 from geotfr.pipeline.ingest.classes import read_classes
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
@@ -249,23 +248,18 @@ def _record_band(band: BandInfo, manifest: Manifest) -> dict[str, Any]:
     labels = manifest.labels or {}
     stored = np.dtype(_STORED.get(band.kind, band.dtype))
     made: dict[str, Any] = {"name": band.name, "data_type": stored.name}
+    fill = manifest.fills.get(band.name)
     if band.name == labels.get("band"):
-        fill = labels.get("ignore")
+        ignore = labels.get("ignore")
         known = {str(name): int(value) for name, value in (labels.get("classes") or {}).items()}
         listed = [_class(value, name) for name, value in known.items()]
         if listed:
             background = labels.get("background")
             if background is not None and background not in known.values():
                 listed.append(_class(int(background), "background"))
-            if fill is not None and fill not in known.values() and fill != background:
-                listed.append({**_class(int(fill), "ignore"), "nodata": True})
+            if ignore is not None and ignore not in known.values() and ignore != background:
+                listed.append({**_class(int(ignore), "ignore"), "nodata": True})
             made["classification:classes"] = sorted(listed, key=lambda each: int(each["value"]))
-    elif band.name == labels.get("instances"):
-        fill = 0
-    else:
-        default = float(manifest.options.get("default_value", 0))
-        # The bands of an array may have several types, and each its own fill then.
-        fill = clamped_fill(default, np.dtype(band.dtype)) if band.depth is None or default == 0 else None
     if fill is not None:
         value = stored.type(fill).item()
         made["nodata"] = value if np.isfinite(value) else str(value)

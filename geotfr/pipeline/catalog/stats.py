@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from geotfr.mixer.manifest import LabelChannel
     from geotfr.pipeline.catalog.chosen import ChosenPatches
 
     PathLike = str | os.PathLike[str]
@@ -49,8 +50,9 @@ class StatisticsResult:
     bands
         Feature -> ``count``, ``mean``, ``std``, ``min``, ``max``, ``percentiles`` (percentile -> value) and
         ``histogram`` (``edges``, ``counts``). A feature with a depth has a list of one number a channel for each.
+        Labels have none.
     classes
-        Class band -> class -> pixels.
+        Class band or labels -> class -> pixels; classes of labels by their names, where they have some.
     output
         The JSON file, if one was written.
     warnings
@@ -125,7 +127,7 @@ def compute_statistics(
     bins
         Of the histogram, of equal width from the least to the greatest value.
     class_bands
-        Bands whose values are counted.
+        Bands whose values are counted too. Labels are counted without being named, and have no other statistics.
     overwrite
         Replace ``output``.
 
@@ -198,8 +200,10 @@ class _Found:
         self._class_bands = class_bands
         self._percentiles = list(percentiles)
         self._bins = bins
-        self._channels: dict[str, list[_Channel]] = {}
+        self._channels: dict[tuple[str, int], _Channel] = {}
+        self._labels: dict[str, LabelChannel] = {}
         self._classes: dict[str, dict[int, int]] = {}
+        self._uncounted: set[str] = set()
 
     def first_pass(self, part: ChosenPatches) -> None:
         """Take counts, sums and ranges."""
@@ -208,16 +212,19 @@ class _Found:
                 "nothing tells which pixels are masked: default values count as data; make a patch table of the"
                 " set with its rasters ('geotfr table --source') or with --masked-value"
             )
+        labels = {(label.feature, label.channel): label for label in part.labels}
         for cores, records in part.batches():
             self.patches += len(records)
             for name in self._class_bands:
                 if name not in cores:
                     raise UsageError(f"class_bands: no band {name!r}; the bands are {', '.join(cores)}")
             for name, number, values, valid, extra in self._channels_of(part, cores, records):
-                known = self._channels.setdefault(name, [])
-                if number == len(known):
-                    known.append(_Channel(values.dtype))
-                channel = known[number]
+                label = labels.get((name, number))
+                if label is not None:
+                    self._labels.setdefault(label.band, label)
+                    self._count_classes(label.band, values.ravel() if valid is None else values[valid], extra)
+                    continue
+                channel = self._channels.setdefault((name, number), _Channel(values.dtype))
                 channel.parts.append(statistics_of([(values, valid)]).total())
                 seen = values.ravel() if valid is None else values[valid]
                 if self._percentiles:
@@ -232,7 +239,7 @@ class _Found:
 
     def prepare(self) -> None:
         """Choose, from the ranges, what the second pass looks at."""
-        for channel in (channel for channels in self._channels.values() for channel in channels):
+        for channel in self._channels.values():
             total = PatchStatistics.joined(channel.parts).total()
             channel.parts = [total]
             low, high = float(total.lows[0]), float(total.highs[0])
@@ -249,7 +256,9 @@ class _Found:
         """Take the histograms, and what the percentiles need."""
         for cores, records in part.batches():
             for name, number, values, valid, extra in self._channels_of(part, cores, records):
-                channel = self._channels[name][number]
+                channel = self._channels.get((name, number))
+                if channel is None:
+                    continue
                 seen = values.ravel() if valid is None else values[valid]
                 fill = np.empty(0, values.dtype) if extra is None else np.array([extra[0]], values.dtype)
                 times = np.array([0 if extra is None else extra[1]])
@@ -266,8 +275,8 @@ class _Found:
     def bands(self) -> dict[str, dict[str, Any]]:
         """The statistics in JSON types."""
         made = {}
-        for name, channels in self._channels.items():
-            each = [self._of(channel) for channel in channels]
+        for name in dict.fromkeys(name for name, _ in self._channels):
+            each = [self._of(channel) for (feature, _), channel in self._channels.items() if feature == name]
             if len(each) == 1:
                 made[name] = each[0]
                 continue
@@ -279,7 +288,12 @@ class _Found:
 
     def classes(self) -> dict[str, dict[str, int]]:
         """The pixels of each class."""
-        return {name: {str(value): counts[value] for value in sorted(counts)} for name, counts in self._classes.items()}
+        found = {}
+        for name, counts in self._classes.items():
+            label = self._labels.get(name)
+            called = str if label is None else label.class_name
+            found[name] = {called(value): counts[value] for value in sorted(counts)}
+        return found
 
     def _of(self, channel: _Channel) -> dict[str, Any]:
         total = PatchStatistics.joined(channel.parts).total()
@@ -342,6 +356,8 @@ class _Found:
         return valid, (float(fill), more) if more else None
 
     def _count_classes(self, name: str, seen: NDArray[Any], extra: tuple[float, int] | None) -> None:
+        if name in self._uncounted:
+            return
         counts = self._classes.setdefault(name, {})
         values, times = np.unique(seen, return_counts=True)
         if extra is not None:
@@ -350,7 +366,11 @@ class _Found:
             raise UsageError(f"class_bands: {name!r} holds fractions; classes are whole numbers")
         for value, count in zip(values.astype(np.int64).tolist(), times.tolist(), strict=True):
             counts[value] = counts.get(value, 0) + count
-        if len(counts) > MOST_CLASSES:
+        if len(counts) > MOST_CLASSES and name in self._labels:
+            self._note(f"{name}: more than {MOST_CLASSES:,} different values; they aren't counted")
+            self._uncounted.add(name)
+            del self._classes[name]
+        elif len(counts) > MOST_CLASSES:
             raise UsageError(
                 f"class_bands: {name!r} has more than {MOST_CLASSES:,} different values, which are no classes"
             )

@@ -199,6 +199,8 @@ def _part(
             "records don't tell which pixels are masked: masked shares are null, and default values count as data;"
             " give the rasters (--source) or --masked-value"
         )
+    if masked_value is not None:
+        patches = replace(patches, fills=gatherer.fills)
     places = record_places(
         rows.lengths, rows.records, reader.contents, first_record=reader.first_record, first_byte=reader.first_byte
     )
@@ -215,6 +217,8 @@ class _Gatherer:
         self._lengths: list[NDArray[np.int64]] = []
         self._digests: list[NDArray[np.uint8]] = []
         self._parts: list[PatchRows] = []
+        self.fills: dict[str, float] = {}
+        """Feature -> the masked value as its lists hold it."""
 
     def add(self, batch: ReadPatches) -> None:
         assert batch.digests is not None
@@ -257,6 +261,9 @@ class _Gatherer:
         valid = {name: [self._valid(values) for values in channels] for name, channels in batch.cores.items()}
         masked = None
         if self._masked_value is not None:
+            self.fills |= {
+                name: clamped_fill(self._masked_value, channels[0].dtype) for name, channels in batch.cores.items()
+            }
             every = [mask for masks in valid.values() for mask in masks if mask is not None]
             first = next(iter(batch.cores.values()))[0]
             seen = np.logical_and.reduce(every) if every else np.ones(first.shape, np.bool_)
@@ -324,7 +331,7 @@ def _numbers(reader: SetReader, patches: int, first_patch: int | None) -> NDArra
 def _patch_set(reader: SetReader) -> PatchSet:
     manifest = reader.manifest
     if manifest is not None:
-        return patch_set_of(manifest, _fills(reader))
+        return patch_set_of(manifest, manifest.fills)
     return PatchSet(
         source="",
         geobox=reader.geobox,
@@ -335,15 +342,6 @@ def _patch_set(reader: SetReader) -> PatchSet:
         shards=tuple((path.name, path.stat().st_size, "") for path in reader.shards),
         fills={},
     )
-
-
-def _fills(reader: SetReader) -> dict[str, float]:
-    """What the export's default value is in each band; a band of several types is left out."""
-    manifest = reader.manifest
-    if manifest is None:
-        return {}
-    default = manifest.options.get("default_value", 0)
-    return {band.name: clamped_fill(default, np.dtype(band.dtype)) for band in manifest.bands if band.depth is None}
 
 
 def _beside(source: PathLike | Sequence[PathLike], reader: SetReader) -> Path:

@@ -19,7 +19,7 @@ from geotfr.pipeline.export.unit_memory import memory_of_units
 from geotfr.pipeline.sizes import human_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
@@ -108,6 +108,8 @@ class ExportPlan:
         What a user should know, one line each.
     scratch
         What an output in a store needs of this machine's disk; None for others, and where the output isn't known.
+    labels
+        The labels, as the manifest tells them; None without.
     """
 
     layout: PatchLayout
@@ -124,6 +126,7 @@ class ExportPlan:
     memory_bytes: int
     warnings: tuple[str, ...]
     scratch: Scratch | None = None
+    labels: dict[str, Any] | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -181,6 +184,7 @@ class ExportPlan:
             "workers": self.workers,
             "memory_bytes": self.memory_bytes,
             "scratch": None if self.scratch is None else self.scratch.to_dict(),
+            **({} if self.labels is None else {"labels": self.labels}),
             "warnings": list(self.warnings),
         }
 
@@ -225,8 +229,16 @@ class ExportPlan:
                 f"memory    {human_bytes(self.memory_bytes)} with {self.workers}"
                 f" worker{'s' if self.workers > 1 else ''}",
                 *([] if self.scratch is None else [f"scratch   {self.scratch.to_text()}"]),
+                *([] if self.labels is None else [f"labels    {_labels_text(self.labels)}"]),
             )
         )
+
+
+def _labels_text(labels: Mapping[str, Any]) -> str:
+    """The values of the classes: what the records hold."""
+    classes = [f"{value} {name}" for name, value in labels["classes"].items()]
+    masked = [] if labels["ignore"] is None else [f"ignore {labels['ignore']}"]
+    return f"{labels['band']}: " + ", ".join([*classes, f"background {labels['background']}", *masked])
 
 
 def _feature_text(feature: FeatureSpec) -> str:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import UsageError
+from geotfr.mixer.cards import listed
 from geotfr.options import parse_size
 from geotfr.patches import PatchLayout
+from geotfr.patches.cut import clamped_fill
 from geotfr.patches.features import BandSpec, feature_specs
 from geotfr.pipeline.catalog.collect import RowCollector, rows_memory_bytes
 from geotfr.pipeline.export.encode import make_encoder
@@ -22,6 +24,8 @@ from geotfr.records.gzip import codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import numpy as np
 
     from geotfr.grid.region import Region
     from geotfr.options import ExportOptions, Size
@@ -169,7 +173,12 @@ class Prepared:
             + (0 if self.labels is None else self.labels.memory_bytes),
         )
         told = _depth_warnings(self._bands, dict(options.tensor_depths))
-        self.plan = replace(self.plan, warnings=(*self.plan.warnings, *told))
+        told += _fill_warnings(self._bands, dtypes, options.default_value)
+        self.plan = replace(
+            self.plan,
+            warnings=(*self.plan.warnings, *told),
+            labels=None if self.labels is None else self.labels.to_dict(),
+        )
 
     @staticmethod
     def _labelled(source: RasterSource, options: ExportOptions) -> tuple[RasterSource | LabelledSource, Labels | None]:
@@ -210,6 +219,23 @@ def _depth_warnings(bands: Sequence[BandSpec], depths: Mapping[str, int]) -> lis
         elif depth is not None and depth > count:
             warnings.append(f"array band {band.name}: {count:,} elements for a depth of {depth:,}; the rest is filled")
     return warnings
+
+
+def _fill_warnings(bands: Sequence[BandSpec], dtypes: Sequence[np.dtype[Any]], default_value: float) -> list[str]:
+    """What bands can't hold the default value, and what their masked pixels hold instead, a line for each type.
+
+    **Source**: Earth Engine drops the fraction for integer bands, then clamps to the band type's range.
+    """
+    changed: dict[np.dtype[Any], list[str]] = {}
+    for band in bands:
+        for dtype in dict.fromkeys(dtypes[plane] for plane in band.planes):
+            if band.fill is None and clamped_fill(default_value, dtype) != default_value:
+                changed.setdefault(dtype, []).append(band.name)
+    return [
+        f"default value {default_value:g}: {dtype.name} can't hold it; masked pixels of {listed(names)} hold"
+        f" {clamped_fill(default_value, dtype):g}, which valid pixels may hold too"
+        for dtype, names in changed.items()
+    ]
 
 
 def _objects(layout: PatchLayout, labels: Labels | None) -> ObjectFeatures | None:

@@ -683,6 +683,7 @@ class ExportJob:
             kind=feature.kind,
             depth=feature.depth,
             nodata=_json_nodata(planes[0].nodata),
+            fill=feature.fills[0] if len(set(feature.fills)) == 1 else None,
         )
 
 

@@ -192,7 +192,9 @@ class Finish:
 
         for index, (value, known) in enumerate(zip(values, valid, strict=True)):
             kept = None if known is None else known[which, rows]
-            kept = self._band(value[which, rows], kept, planes[index], where)
+            # Behind the class, the confidence is no class.
+            classes = None if self._options.confidence and index else self._classes
+            kept = self._band(value[which, rows], kept, planes[index], classes, where)
             if kept is not None:
                 is_valid = kept if is_valid is None else is_valid & kept
         if self._has_mask_plane:
@@ -203,6 +205,7 @@ class Finish:
         block: NDArray[Any],
         valid: NDArray[np.bool_] | None,
         place: NDArray[Any],
+        classes: Sequence[int] | None,
         where: _Where,
     ) -> NDArray[np.bool_] | None:
         is_whole = self._dtype.kind != "f"
@@ -219,11 +222,11 @@ class Finish:
             )
         if valid is not None:
             block = np.where(valid, block, block.dtype.type(0))
+        if classes is not None:
+            self._check_classes(block, valid, classes, where)
         if self._options.is_quantised:
             block = self._quantised(block)
         self._convert(block, place, where)
-        if self._classes is not None and self._dtype.kind != "f":
-            self._check_classes(place, valid, self._classes, where)
         if self._nodata is not None and (self._leaves_gaps or valid is not None):
             equal = place == self._nodata
             self.met.equal_nodata += int(np.count_nonzero(equal if valid is None else valid & equal))
@@ -253,21 +256,28 @@ class Finish:
 
     def _check_classes(
         self,
-        place: NDArray[Any],
+        block: NDArray[Any],
         valid: NDArray[np.bool_] | None,
         classes: Sequence[int],
         where: _Where,
     ) -> None:
-        known = np.isin(place, np.array(classes))
+        known = np.isin(block, np.array(classes))
         if self._nodata is not None:
-            known |= place == self._nodata
+            known |= block == self._nodata
+        if block.dtype.kind == "f":
+            known |= np.isnan(block)
         if valid is not None:
             known |= ~valid
         if not known.all():
             patch, row, col = (int(index[0]) for index in np.nonzero(~known))
+            value = block[patch, row, col]
+            if value != np.floor(value):
+                raise RecordError(
+                    f"{where(patch, row, col)}: {value} is no class; --classes names classes: make them of"
+                    " probabilities by --argmax or --threshold, or leave it out"
+                )
             raise RecordError(
-                f"{where(patch, row, col)}: class {place[patch, row, col]} is not in the file of --classes; add it"
-                " there"
+                f"{where(patch, row, col)}: class {value:.0f} is not in the file of --classes; add it there"
             )
 
     def _convert(self, block: NDArray[Any], place: NDArray[Any], where: _Where) -> None:
