@@ -7,6 +7,7 @@ number of workers: the same input and options give the same bytes. ``docs/refere
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 MANIFEST_FORMAT = 1
+_DTYPE = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,6 +369,9 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
         raise ValueError(f"patches_written is {made.patches_written} of {count}")
     for each in (made, *made.bands, *made.shards, *made.sources):
         check_types(each)
+    for band in made.bands:
+        if not _DTYPE.fullmatch(band.dtype) or (band.depth is not None and band.depth < 1):
+            raise ValueError(f"band {band.name!r} is of {band.dtype!r}, depth {band.depth}")
     return made
 
 
