@@ -84,7 +84,7 @@ CRSS: dict[str, tuple[str, tuple[float, float, float]]] = {
     "oblique": ("EPSG:2056", (10, 2.6e6, 1.2e6)),
     "cube": ("+proj=qsc +lat_0=90 +datum=WGS84", (1e4, 0, 0)),
 }  # fmt: skip
-QUICK = ("local", "Moon map", "vertical", "rotated pole", "off the disk", "no method")
+QUICK = ("local", "off the disk", "no method")
 ON_EARTH = ["utm", "lonlat", "mercator", "3-D", "compound", "bound", "grads", "ESRI", "oblique"]
 
 
