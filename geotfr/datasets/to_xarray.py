@@ -6,6 +6,7 @@ which reads its own records.
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -291,7 +292,10 @@ def _placed(found: Any, geobox: GeoBox) -> xr.Dataset:
     wkt = crs_wkt(geobox.crs)
     if wkt:
         # WKT that pyproj made: no text of a file reaches the parser of GDAL.
-        found = found.rio.write_crs(wkt)
+        with warnings.catch_warnings():
+            # pyproj tells that CF has no words for some of the CRS; the WKT beside them has all of it.
+            warnings.simplefilter("ignore", UserWarning)
+            found = found.rio.write_crs(wkt)
     placed: xr.Dataset = found.rio.write_transform(affine_of(geobox.affine))
     if wkt and "x" in placed.coords:
         placed = placed.rio.write_coordinate_system()

@@ -67,7 +67,7 @@ CRSS: dict[str, tuple[str, tuple[float, float, float]]] = {
     "southing": ("EPSG:2048", (10, 0, 0)),
     "northing first": ("EPSG:2193", (10, 1.6e6, 5.4e6)),
     "bound": ("+proj=utm +zone=33 +ellps=bessel +towgs84=1,2,3,4,5,6,7", (10, 5e5, 5e6)),
-    "unknown datum": ("+proj=utm +zone=33 +R=6370997", (10, 5e5, 5e6)),
+    "unknown datum": ("+proj=utm +zone=33 +a=6377000 +rf=300", (10, 5e5, 5e6)),
     "unknown to PROJ": (
         'GEOGCS["x",DATUM["x",SPHEROID["x",6378388,297]],PRIMEM["x",7],UNIT["x",0.02]]', (0.01, 10, 50)
     ),
@@ -84,7 +84,7 @@ CRSS: dict[str, tuple[str, tuple[float, float, float]]] = {
     "oblique": ("EPSG:2056", (10, 2.6e6, 1.2e6)),
     "cube": ("+proj=qsc +lat_0=90 +datum=WGS84", (1e4, 0, 0)),
 }  # fmt: skip
-QUICK = ("local", "Moon map", "vertical", "rotated pole", "off the disk", "no method")
+QUICK = ("local", "off the disk", "no method")
 ON_EARTH = ["utm", "lonlat", "mercator", "3-D", "compound", "bound", "grads", "ESRI", "oblique"]
 
 
