@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help env demo test golden lint test-browser test-interop test-promises notebooks docs fuzz coverage bench clean
+.PHONY: help env demo test golden test-lowest test-newest lint test-browser test-interop test-promises notebooks docs fuzz coverage bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -16,7 +16,7 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/ready-interop: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb grain onnx onnxruntime ray
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb earthengine-api grain onnx onnxruntime ray
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop
@@ -43,7 +43,26 @@ test: env lint  ## linter, types, and all tests but interoperability and the slo
 golden: env  ## the golden corpus alone: the bytes of every file that 60 command lines write
 	$(BIN)/pytest --quiet tests/golden
 
-test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, xarray, Grain, Ray and ONNX, on dask, and with an S3 server
+# What breaks first with older libraries: messages of the command line, exports, ingests, tables, records.
+LOWEST_SHARE := tests/project tests/mixer tests/export/test_earth_engine.py tests/ingest/test_bad_ingest.py \
+  tests/ingest/test_upload_manifest.py tests/rasters/test_crs.py tests/records_reading/test_container.py \
+  tests/records_reading/test_features.py tests/tables/test_expression.py tests/tables/test_ingest_table.py tests/writing
+
+.venv-lowest/ready: pyproject.toml tests/project/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tests/project/lowest.py test > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --constraint .venv-lowest/constraints.txt --editable '.[test]'
+	@touch $@
+
+test-lowest: .venv-lowest/ready  ## tests with the lowest versions that pyproject.toml allows, a quick share; SHARE='tests geotfr' for all
+	.venv-lowest/bin/python -m pytest -m 'not interop and not slow' --numprocesses auto --quiet $(or $(SHARE),$(LOWEST_SHARE))
+
+test-newest:  ## all quick tests with the newest versions that there are, whatever constraints.txt says
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
+	.venv-newest/bin/python -m pytest -m 'not interop and not slow' --numprocesses auto --quiet $(SHARE)
+
+test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, xarray, Grain, Ray, ONNX and Earth Engine's client, on dask, and with an S3 server
 # A process a file: TensorFlow may crash in one that PyTorch was loaded into. Exit code 5: all of a file is skipped.
 	@ls -d tests/interop/test_*.py tests/interop/cloud | TF_CPP_MIN_LOG_LEVEL=3 xargs -P 2 -n 1 \
 	  sh -c '$(BIN)/pytest -m interop --quiet "$$0" || [ $$? -eq 5 ]'
@@ -80,4 +99,4 @@ fuzz: env  ## fuzz all that reads foreign bytes, a minute for each of ten target
 	$(BIN)/python fuzz/run.py all $(or $(SECONDS),60)
 
 clean:  ## remove the environment and what the targets made
-	rm -rf $(VENV) demo-output site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .venv-lowest .venv-newest demo-output site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -31,11 +31,11 @@ Naming = Literal["drive", "cloud-storage"]
 _DIGITS = re.compile(r"(\d+)")
 _SHARD_NAME = re.compile(
     r"^(?P<stem>.*?)(?:(?P<number>\d+)(?P<total>[-_]of[-_]\d+)?)?(?P<suffix>\.tfrec(?:ords?)?(?:\.gz|\.zlib)?|\.gz)?$",
-    re.DOTALL,
+    re.DOTALL | re.IGNORECASE,
 )
 """Of any writer. **Source**: TensorFlow and Beam write ``NAME-00003-of-00012.tfrecord``, TensorFlow Datasets
-``NAME.tfrecord-00003-of-00012``."""
-_SHARD_ENDING = re.compile(r"\.tfrec(ords?)?(-\d+-of-\d+)?(\.gz|\.zlib)?$")
+``NAME.tfrecord-00003-of-00012``, Earth Engine's users ``NAME.TFRecord``."""
+_SHARD_ENDING = re.compile(r"\.tfrec(ords?)?(-\d+-of-\d+)?(\.gz|\.zlib)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ def _is_set(source: Any) -> bool:
     if not isinstance(source, str | os.PathLike):
         return False
     path = os.fspath(source)
-    return os.path.isdir(path) or path.endswith((".json", ".tfrecord", ".tfrecord.gz"))  # noqa: PTH112  (may be no path)
+    return os.path.isdir(path) or path.lower().endswith((".json", ".tfrecord", ".tfrecord.gz"))  # noqa: PTH112  (may be no path)
 
 
 def _of_raster(source: Any, names: Sequence[str | int] | None) -> tuple[list[_Band], str]:

@@ -291,6 +291,6 @@ def _write(
 
 def _parts(name: str) -> tuple[str, str]:
     """What stands before a shard's number, and what behind it."""
-    found = re.search(r"(\.tfrecords?)?(\.(gz|zz|zlib))?$", name)
+    found = re.search(r"(\.tfrecords?)?(\.(gz|zz|zlib))?$", name, re.IGNORECASE)
     cut = found.start() if found else len(name)
     return name[:cut], name[cut:] or ".tfrecord"

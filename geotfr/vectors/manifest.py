@@ -7,6 +7,7 @@ give the same bytes. It is described in ``docs/how-to/tables.md``.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -100,7 +101,7 @@ def find_table_manifest(records: Path) -> TableManifest | None:
     DamagedError
         There is one, but not whole.
     """
-    stem = records.name.removesuffix(".gz").removesuffix(".tfrecord")
+    stem = re.sub(r"(\.tfrecord)?(\.gz)?$", "", records.name, flags=re.IGNORECASE)
     for name in (f"{stem}-manifest.json", "manifest.json"):
         path = records.parent / name
         if not path.is_file():

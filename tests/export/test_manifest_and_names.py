@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import rasterio
 from oracle import wire
 from oracle.images import Options, assert_export, expected_export
 from oracle.rasters import write_raster
@@ -244,3 +245,36 @@ def test_sizes_take_units_and_exponents(tmp_path: Path, size: str, limit: int) -
     expected = expected_export([source], Options(patch=(4, 6), max_file_size=limit), name="set")
     assert len(expected.shards) == (1 if limit == 1024 else 2)
     assert_export(out, expected)
+
+
+NAMES_OF_86_CHARACTERS = tuple(f"band_{number}_{'x' * (4 if number < 6 else 3)}" for number in range(8))
+FILES_OF_SIX = [f"image_2021{number:05d}.tfrecord.gz" for number in range(6)]
+
+
+def test_a_real_exports_log_tells_how_many_files_there_are(tmp_path: Path) -> None:
+    # A real export: 252 patches of 8 float bands, maxFileSize 104857600 before compression.
+    assert sum(map(len, NAMES_OF_86_CHARACTERS)) == 86
+    profile = {"driver": "GTiff", "width": 256 * 12, "height": 256 * 21, "count": 8, "dtype": "float32"}
+    place = {"crs": "EPSG:32618", "transform": rasterio.Affine(10, 0, 0, 0, -10, 0)}
+    with rasterio.open(tmp_path / "s.tif", "w", **profile, **place, tiled=True, SPARSE_OK=True) as file:
+        for number, name in enumerate(NAMES_OF_86_CHARACTERS):
+            file.set_band_description(number + 1, name)
+    plan = geotfr.plan_export(tmp_path / "s.tif", patch_dimensions=256, max_file_size=104857600)
+    assert (plan.records, plan.record_bytes, plan.records_per_shard, plan.shard_count) == (252, 2_097_403, 49, 6)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_small_export_of_as_many_patches_has_those_files(compressed: bool, tmp_path: Path) -> None:
+    values = np.arange(8 * 42 * 24, dtype="float32").reshape(8, 42, 24)
+    source = write_raster(tmp_path / "s.tif", values, descriptions=NAMES_OF_86_CHARACTERS)
+    record = geotfr.plan_export(source, patch_dimensions=2).record_bytes
+    # As there, 49.99 records fit.
+    out = tmp_path / "out"
+    out.mkdir()
+    limit = 50 * record - 1
+    export(source, out / "image_2021", naming="cloud-storage", max_file_size=limit, compressed=compressed)
+    suffix = ".gz" if compressed else ""
+    files = [name.removesuffix(".gz") + suffix for name in FILES_OF_SIX]
+    assert sorted(contents(out)) == sorted([*files, "image_2021manifest.json", "image_2021mixer.json"])
+    counts = [len(list(geotfr.read_records(out / name))) for name in files]
+    assert counts == [49, 49, 49, 49, 49, 7]

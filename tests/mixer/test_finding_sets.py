@@ -15,6 +15,7 @@ from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputErr
 from geotfr.mixer.cards import grid_sketch
 from geotfr.mixer.manifest import is_manifest, read_manifest
 from geotfr.mixer.mixer import read_mixer
+from geotfr.mixer.names import is_shard_name, shard_number, shard_pattern
 from geotfr.mixer.sets import find_beside, find_each, find_predictions, find_shards
 from geotfr.records.gzip import codec
 
@@ -135,3 +136,10 @@ def test_a_manifest_leads_to_no_file_elsewhere(tmp_path: Path, name: str) -> Non
         find_beside(manifest)
     with pytest.raises(DamagedError, match="a file name without folder is allowed"):
         geotfr.PatchDataset(f"{made}-mixer.json")
+
+
+@pytest.mark.parametrize("suffix", [".TFRecord", ".TFRecord.gz", ".TFREC", "-00001-of-00002.TFRECORD"])
+def test_the_case_of_a_shards_suffix_is_no_matter(suffix: str) -> None:
+    name = f"scene{suffix if suffix[0] == '-' else '-00001' + suffix}"
+    assert is_shard_name(name)
+    assert (shard_number(name), shard_pattern(name)) == (1, shard_pattern(name.lower()))

@@ -278,7 +278,7 @@ def _refuse(options: Mapping[str, Any], names: Sequence[str], why: str) -> None:
 
 def _check_for_records(output: str, options: Mapping[str, Any], preview: object) -> None:
     """Refuse what only a raster can have, and a name that is a record file's."""
-    if output.endswith(_OF_RECORDS):
+    if output.lower().endswith(_OF_RECORDS):
         raise UsageError(
             f"output: {output!r} is the name of one record file; give the prefix of the set, as predictions/scene, or a"
             " raster's name, as map.tif"
