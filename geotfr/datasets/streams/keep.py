@@ -21,7 +21,11 @@ T = TypeVar("T")
 
 
 class Cache(Step):
-    """All elements in memory, from the first whole pass on; those that have been held are read-only."""
+    """All elements in memory, from the first whole pass on; those that have been held are read-only.
+
+    They are those of epoch 0, whichever epoch reads them first: what is held must not depend on when that was, or a
+    stream that is resumed would hold others.
+    """
 
     def __init__(self, child: Node) -> None:
         super().__init__(child)
@@ -41,7 +45,7 @@ class Cache(Step):
 
     def _holding(self, at: Pass) -> Iterator[Rows]:
         held = []
-        for rows in self.child.run(at):
+        for rows in self.child.run(at.at(0)):
             kept = rows.loaded()
             kept.entries.flags.writeable = False
             held.append(kept)
@@ -62,7 +66,11 @@ class Prefetch(Step):
 
     @property
     def name(self) -> str:
-        return f"prefetch({self._size})"
+        workers = str(self._workers)
+        return f"prefetch({self._size}{', ' if workers else ''}{workers})"
+
+    def size(self, at: Pass) -> int:
+        return self.child.size(at)
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
         channel: Channel[Rows] = Channel(self._size)
