@@ -20,6 +20,7 @@ from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.options import nearest
 from geotfr.options.values import at_least_one, parse_pair_yx
+from geotfr.patches.layout import pixels_inside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,8 +67,8 @@ class PatchDataset(Items):
         ``{"bands": {name: {"mean": …, "std": …}}}``, or a JSON file that holds it. The features that it names become
         ``(value - mean) / std`` in float32.
     with_place
-        Add ``number``, ``row``, ``column`` (int64), ``transform`` ``(6,)`` and ``bounds`` ``(4,)`` (float64), see
-        :meth:`geotfr.datasets.places.Places.arrays`.
+        Add ``number``, ``row``, ``column`` (int; of several items int64), ``transform`` ``(6,)`` and ``bounds``
+        ``(4,)`` (float64), see :meth:`geotfr.datasets.places.Places.arrays`.
     patch_dimensions, kernel_size
         (width, height), where no mixer or no manifest tells them.
     shapes
@@ -155,12 +156,17 @@ class PatchDataset(Items):
             run = range(len(self._reader)) if found.run is None else found.run
             self.records = np.arange(run.start, run.stop, dtype=np.int64)
             self._columns: dict[str, NDArray[Any]] = {}
+            self._inside = None
+            if found.manifest is not None and self._kept is not None:
+                manifest = found.manifest
+                self._inside = pixels_inside(manifest.geobox.shape_yx, manifest.patch_yx, manifest.columns, self._kept)
         else:
             rows = TableRows.of(
                 table, self._reader.starts, split=split, where=where, columns=wanted, check_digests=check_digests
             )
             self._reader.digests = rows.digests
             self.records, self._kept, self._columns = rows.records, rows.numbers, rows.columns
+            self._inside = rows.inside
             self._patch_yx, kernel_yx = table.sets[0].patch_yx, table.sets[0].kernel_yx
         self.features = feature_shapes(
             self._reader.first(),
@@ -184,6 +190,11 @@ class PatchDataset(Items):
             raise UsageError("with_place: there is no mixer that tells where patches lie; name it before the shards")
         self._pool = ArrayPool()
         self.spec = self._spec()
+        self._python_keys = frozenset(
+            key
+            for key, each in self.spec.items()
+            if each.shape == () and each.dtype.kind in "biu" and key not in self.features
+        )
 
     def __len__(self) -> int:
         return len(self.records)
@@ -226,6 +237,17 @@ class PatchDataset(Items):
     def numbers(self) -> NDArray[np.int64]:
         """``(len,) int64``: the patch of each item, row-major in the grid; without a grid the number of its record."""
         return self.records if self._kept is None else self._kept[self.records]
+
+    @property
+    def patch_yx(self) -> tuple[int, int] | None:
+        """(rows, columns) of a patch without margins; None where nothing tells it."""
+        return self._patch_yx
+
+    @property
+    def inside_yx(self) -> NDArray[np.int64] | None:
+        """``(len, 2) int64``: how many rows and columns of each patch lie inside the raster, all but at a padded edge;
+        None where nothing tells the raster's size."""
+        return None if self._inside is None else self._inside[self.records]
 
     def place(self, index: int) -> PatchPlace:
         """Where item ``index`` lies on the ground and in the files.

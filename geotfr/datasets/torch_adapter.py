@@ -105,7 +105,7 @@ def tensors(element: Any) -> Any:
         return {key: tensors(value) for key, value in element.items()}
     if isinstance(element, tuple):
         return tuple(map(tensors, element))
-    if isinstance(element, np.generic) and element.dtype.kind in TENSOR_KINDS:
+    if type(element) is int or (isinstance(element, np.generic) and element.dtype.kind in TENSOR_KINDS):
         return _torch().as_tensor(np.array(element))
     if isinstance(element, np.ndarray) and element.dtype.kind in TENSOR_KINDS:
         # PyTorch has no read-only tensors: what a cache holds is copied. Nor has it other byte orders.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -77,11 +78,14 @@ class Prefetch(Step):
         blocks = self._workers.run(_loaded, self.child.run(at, skip))
         thread = threading.Thread(target=_fill, args=(channel, blocks), name="geotfr-prefetch", daemon=True)
         thread.start()
+        is_finalizing = sys.is_finalizing
         try:
             yield from channel
         finally:
-            channel.close()
-            thread.join()
+            # At the end of the process threads have stopped, and modules are taken apart.
+            if not is_finalizing():
+                channel.close()
+                thread.join()
 
 
 def _loaded(rows: Rows) -> Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
@@ -66,6 +67,7 @@ class Workers:
             return
         own = ThreadPoolExecutor(self.count, thread_name_prefix="geotfr-stream") if self.executor is None else None
         pending: deque[Future[Rows]] = deque()
+        is_finalizing = sys.is_finalizing
         try:
             executor = own or self.executor
             if executor is None:
@@ -77,9 +79,11 @@ class Workers:
             while pending:
                 yield self._next(pending)
         finally:
-            for future in pending:
+            # At the end of the process threads have stopped, and modules are taken apart.
+            ended = is_finalizing()
+            for future in () if ended else pending:
                 future.cancel()
-            if own is not None:
+            if own is not None and not ended:
                 own.shutdown(wait=True, cancel_futures=True)
 
     def _pieces(self, blocks: Iterator[Rows]) -> Iterator[Rows]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import DamagedError, UsageError
+from geotfr.patches.layout import pixels_inside
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.vectors.patch_table import read_patch_table
 from geotfr.vectors.table_beside import table_of, wish
@@ -41,12 +42,30 @@ class ChosenPatches:
         Feature -> ``(records,) int64``: valid values of each patch; empty where nobody knows.
     fills
         Feature -> what its masked values hold.
+    inside
+        ``(records, 2) int64``: how many pixel rows and columns of each patch lie inside the raster.
     """
 
     reader: SetReader
     kept: NDArray[np.bool_] | None
     counts: dict[str, NDArray[np.int64]]
     fills: dict[str, float]
+    inside: NDArray[np.int64]
+
+    def is_inside(self, records: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """``(n, row, col) bool``: which pixels of some records lie inside the raster; None for all."""
+        if len(records) and records[-1] >= len(self.inside):
+            raise DamagedError(
+                f"{self.reader.shards[-1]}: more records than the set's {len(self.inside)} patches; name the shards of"
+                " one set"
+            )
+        inside = self.inside[records]
+        height, width = self.reader.patch_yx
+        if (inside == (height, width)).all():
+            return None
+        rows, columns = np.arange(height) < inside[:, :1], np.arange(width) < inside[:, 1:]
+        found: NDArray[np.bool_] = rows[:, :, None] & columns[:, None, :]
+        return found
 
     def batches(self) -> Iterator[tuple[dict[str, list[NDArray[Any]]], NDArray[np.int64]]]:
         """The values of the wanted patches, see :class:`ReadPatches`, and the numbers of their records in the set."""
@@ -89,7 +108,9 @@ def chosen_patches(
         reader = SetReader(source)
         if reader.is_by_pixel:
             raise _no_patches(reader.shards[0])
-        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={})], None
+        shape_yx = reader.geobox.shape_yx
+        inside = pixels_inside(shape_yx, reader.patch_yx, reader.columns, reader.numbers)
+        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={}, inside=inside)], None
     table = read_patch_table(path)
     if (table.column("records") > 1).any():
         raise _no_patches(path)
@@ -97,6 +118,7 @@ def chosen_patches(
     if not wanted.any():
         raise UsageError(f"{path}: no patch {wish(split, where)}; ask for others")
     owners = table.set_numbers()
+    inside = table.pixels_inside()
     known = [name for name in table.features if f"count_{name}" in table.names]
     counts = {name: table.column(f"count_{name}") for name in known}
     has_masks = table.column("masked_share")
@@ -111,6 +133,7 @@ def chosen_patches(
                 kept=wanted[rows],
                 counts={name: values[rows] for name, values in counts.items()} if is_known else {},
                 fills=_common_fills([table.sets[number] for number in numbers]) if is_known else {},
+                inside=inside[rows],
             )
         )
     return found, table
