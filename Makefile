@@ -16,7 +16,7 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/ready-interop: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb grain onnx onnxruntime ray
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb grain onnx onnxruntime pytorch-lightning ray torchdata
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop
@@ -40,7 +40,7 @@ lint: env  ## formatter, linter and type checker
 test: env lint  ## linter, types, and all tests but interoperability and the slow ones
 	$(BIN)/pytest -m 'not interop and not slow' --numprocesses auto --quiet
 
-test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, xarray, Grain, Ray and ONNX, on dask, and with an S3 server
+test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, Lightning, xarray, Grain, Ray and ONNX, on dask, and with an S3 server
 # A process a file: TensorFlow may crash in one that PyTorch was loaded into. Exit code 5: all of a file is skipped.
 	@ls -d tests/interop/test_*.py tests/interop/cloud | TF_CPP_MIN_LOG_LEVEL=3 xargs -P 2 -n 1 \
 	  sh -c '$(BIN)/pytest -m interop --quiet "$$0" || [ $$? -eq 5 ]'

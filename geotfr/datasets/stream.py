@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from geotfr.datasets.features import feature_shapes
-from geotfr.datasets.patch_dataset import PatchDataset, kernel_yx_of, names_of, patch_yx_of
+from geotfr.datasets.patch_dataset import PatchDataset, check_kernel, kernel_yx_of, names_of, patch_yx_of
 from geotfr.datasets.patch_set import GRID_SUFFIX, PatchSet, expanded, find_set
 from geotfr.datasets.pixels import PixelView
 from geotfr.datasets.streams.batches import Batch, Padding
@@ -507,6 +507,8 @@ def _files(
         )
     patch_yx = patch_yx_of(found, patch_dimensions)
     is_pixels = found.manifest is not None and found.manifest.records != found.manifest.patches_written
+    if is_shaped:
+        check_kernel(kernel_size, patch_yx)
     if patch_yx is None or is_pixels or not is_shaped:
         return found.shards, given
     kernel_yx = kernel_yx_of(found, kernel_size)

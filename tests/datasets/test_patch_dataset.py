@@ -483,3 +483,23 @@ def test_pixels_of_a_padded_edge_are_those_of_the_raster(
         assert (statistics["count"], statistics["min"], statistics["max"]) == (values.size, 1, values.size)
         assert statistics["mean"] == pytest.approx(values.mean())
         assert sum(statistics["histogram"]["counts"]) == values.size
+
+
+def test_one_shard_of_a_larger_set_is_read_from_its_first_patch_on(tmp_path: Path) -> None:
+    scene = write_scene(tmp_path, margin_xy=(2, 2), shards=4)
+    part = [scene.mixer, scene.shards[2]]
+    dataset = geotfr.PatchDataset(part, kernel_size=4, first_patch=10, with_place=True)
+    assert dataset.numbers.tolist() == [10, 11, 12, 13, 14]
+    for item in dataset:
+        np.testing.assert_array_equal(item["red"], scene.block("red", item["number"]))
+    with pytest.raises(DamagedError, match="first_patch="):
+        geotfr.PatchDataset(part, kernel_size=4)
+    for wrong in (-1, 16, 20):
+        with pytest.raises(UsageError, match=f"first_patch: found {wrong}, with 5 records behind it; the set has 20"):
+            geotfr.PatchDataset(part, kernel_size=4, first_patch=wrong)
+    with pytest.raises(UsageError, match="first_patch: tells which patches of a mixer's grid"):
+        geotfr.PatchDataset(scene.shards[2], first_patch=10, patch_dimensions=PATCH_XY)
+    for made in (geotfr.PatchDataset, geotfr.stream):
+        with pytest.raises(UsageError, match=r"kernel_size: found 4 without the patches' size.*give patch_dimensions"):
+            made(scene.shards[2], kernel_size=4)
+        assert made(scene.shards[2], kernel_size=4, patch_dimensions=PATCH_XY)

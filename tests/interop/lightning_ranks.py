@@ -1,4 +1,4 @@
-"""What the ranks of Lightning read; it adds a DistributedSampler to loaders of data sets, and none to those of streams."""
+"""What the ranks of Lightning read. It adds a DistributedSampler to loaders of data sets, none to those of streams."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 
 import pytorch_lightning
 import torch
+from interop.ranks import read
 from torch.utils.data import DataLoader
 
-from interop.ranks import read
-
-WAYS = [("stream", 0, None), ("stream", 2, "spawn"), ("data set", 0, None), ("to_torch", 2, "spawn")]
+WAYS = [("stream", 0, None), ("stream", 1, "spawn"), ("data set", 0, None)]
 
 
 class Noted(pytorch_lightning.LightningModule):

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 torch = pytest.importorskip("torch")
-from geotfr.datasets.torch_adapter import LAUNCHERS  # noqa: E402
 from interop.ranks import begin_spawned, read  # noqa: E402
+
+from geotfr.datasets.torch_adapter import LAUNCHERS  # noqa: E402
 
 pytestmark = pytest.mark.interop
 
@@ -39,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(*command: str | Path, env: dict[str, str] | None = None) -> None:
     paths = os.pathsep.join([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
     env = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **(env or {})}
-    done = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 
@@ -128,5 +129,5 @@ def begin_lightning(folder: Path, tmp_path: Path, strategy: str) -> list[dict[st
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
 def test_lightnings_ranks_give_each_record_once(folder: Path, tmp_path: Path, strategy: str) -> None:
     found = begin_lightning(folder, tmp_path, strategy)
-    assert set(found[0]) == {"stream 0 None", "stream 2 spawn", "data set 0 None", "to_torch 2 spawn"}
+    assert set(found[0]) == {"stream 0 None", "stream 1 spawn", "data set 0 None"}
     assert_each_once(found)

@@ -397,7 +397,7 @@ def test_outputs_of_several_types_share_the_least_that_holds_them(tmp_path: Path
 
 def test_a_batch_of_a_wider_type_than_the_first_is_refused(tmp_path: Path) -> None:
     types = iter([np.int16, np.int8, np.int32])
-    with pytest.raises(UsageError, match="found int32 of shape .*; the first batch has int16"):
+    with pytest.raises(UsageError, match=r"found int32 of shape .*; the first batch has int16"):
         geotfr.predict(
             lambda batch: batch[:, 0].astype(next(types)),
             (scene(1, 8, 24), *PLACE),
