@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning
 import torch
 from interop.ranks import read
@@ -33,7 +34,7 @@ class Noted(pytorch_lightning.LightningModule):
         self.epochs.append([])
 
     def training_step(self, batch: Any, _: int) -> None:
-        self.epochs[-1] += batch["number"].reshape(-1).tolist()
+        self.epochs[-1] += np.ravel(batch["number"]).tolist()
 
     def on_train_end(self) -> None:
         path = Path(self.out, f"{self.global_rank}.json")

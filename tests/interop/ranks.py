@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import distributed
 from torch.utils.data import DataLoader, DistributedSampler
@@ -39,7 +40,7 @@ def numbers_of_epochs(source: Any, workers: int, method: str | None, **options: 
     for epoch in range(EPOCHS if is_stream else 1):
         if sampler is not None:
             sampler.set_epoch(epoch)
-        epochs.append([number for item in loader for number in item["number"].reshape(-1).tolist()])
+        epochs.append([number for item in loader for number in np.ravel(item["number"]).tolist()])
     return epochs
 
 

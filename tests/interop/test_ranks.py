@@ -126,7 +126,7 @@ def begin_lightning(folder: Path, tmp_path: Path, strategy: str) -> list[dict[st
     return results(tmp_path, 2)
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
+@pytest.mark.parametrize("strategy", ["ddp", pytest.param("ddp_spawn", marks=pytest.mark.slow)])
 def test_lightnings_ranks_give_each_record_once(folder: Path, tmp_path: Path, strategy: str) -> None:
     found = begin_lightning(folder, tmp_path, strategy)
     assert set(found[0]) == {"stream 0 None", "stream 1 spawn", "data set 0 None"}
