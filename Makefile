@@ -16,7 +16,7 @@ $(VENV)/ready-test: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/ready-interop: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb earthengine-api grain onnx onnxruntime ray
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tf,torch,dask,xarray,cloud]' 'moto[server]' duckdb earthengine-api grain onnx onnxruntime pytorch-lightning ray torchdata
 	@touch $@
 
 $(VENV)/ready-notebooks: $(VENV)/ready-interop
@@ -62,7 +62,7 @@ test-newest:  ## all quick tests with the newest versions that there are, whatev
 	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
 	.venv-newest/bin/python -m pytest -m 'not interop and not slow' --numprocesses auto --quiet $(SHARE)
 
-test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, xarray, Grain, Ray, ONNX and Earth Engine's client, on dask, and with an S3 server
+test-interop: $(VENV)/ready-interop  ## tests against TensorFlow, PyTorch, Lightning, xarray, Grain, Ray, ONNX and Earth Engine's client, on dask, and with an S3 server
 # A process a file: TensorFlow may crash in one that PyTorch was loaded into. Exit code 5: all of a file is skipped.
 	@ls -d tests/interop/test_*.py tests/interop/cloud | TF_CPP_MIN_LOG_LEVEL=3 xargs -P 2 -n 1 \
 	  sh -c '$(BIN)/pytest -m interop --quiet "$$0" || [ $$? -eq 5 ]'

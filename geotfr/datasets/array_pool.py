@@ -8,11 +8,14 @@ either, and the next array of the size is made of it.
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["ArrayPool"]
@@ -93,5 +96,7 @@ class _Lease:
         self._memory = memory
         self._pool = pool
 
-    def __del__(self) -> None:
-        self._pool.give_back(self._memory)
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Modules are taken apart then, and the names in them are None.
+        if not is_finalizing():
+            self._pool.give_back(self._memory)

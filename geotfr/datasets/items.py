@@ -22,6 +22,9 @@ Indices: TypeAlias = slice | Sequence[int] | NDArray[Any]
 class Items(ABC):
     """``items[i]`` is ``{key: array}``; ``items[[i, …]]``, slices and masks give arrays with one more axis in front."""
 
+    _python_keys: frozenset[str] = frozenset()
+    """Keys whose values are Python's numbers in single items."""
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -38,13 +41,16 @@ class Items(ABC):
     def __getitem__(self, index: Indices) -> Arrays: ...
     def __getitem__(self, index: Index | Indices) -> Arrays:
         if isinstance(index, int | np.integer):
-            return {key: values[0] for key, values in self._read(checked_indices([int(index)], len(self))).items()}
+            return self._single(self._read(checked_indices([int(index)], len(self))), 0)
         return self._read(checked_indices(index, len(self)))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Arrays]:
         """Several items, read together: what PyTorch's DataLoader asks for. They share their memory."""
         batch = self[indices]
-        return [{key: values[place] for key, values in batch.items()} for place in range(len(indices))]
+        return [self._single(batch, place) for place in range(len(indices))]
+
+    def _single(self, batch: Arrays, place: int) -> Arrays:
+        return {key: v[place].item() if key in self._python_keys else v[place] for key, v in batch.items()}
 
 
 def checked_indices(indices: Indices, length: int) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from geotfr.flags import checks_flags
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.options import nearest
 from geotfr.options.values import at_least_one, parse_pair_yx
+from geotfr.patches.layout import pixels_inside
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["IMAGE", "PatchDataset", "kernel_yx_of", "names_of", "patch_yx_of"]
+__all__ = ["IMAGE", "PatchDataset", "check_kernel", "kernel_yx_of", "names_of", "patch_yx_of"]
 
 IMAGE = "image"
 """The key of stacked bands."""
@@ -67,10 +68,13 @@ class PatchDataset(Items):
         ``{"bands": {name: {"mean": …, "std": …}}}``, or a JSON file that holds it. The features that it names become
         ``(value - mean) / std`` in float32. Labels stay as they are, named or not.
     with_place
-        Add ``number``, ``row``, ``column`` (int64), ``transform`` ``(6,)`` and ``bounds`` ``(4,)`` (float64), see
-        :meth:`geotfr.datasets.places.Places.arrays`.
+        Add ``number``, ``row``, ``column`` (int; of several items int64), ``transform`` ``(6,)`` and ``bounds``
+        ``(4,)`` (float64), see :meth:`geotfr.datasets.places.Places.arrays`.
     patch_dimensions, kernel_size
         (width, height), where no mixer or no manifest tells them.
+    first_patch
+        The number of the first record's patch, where a mixer is that of more shards than are there: some shards of a
+        larger export.
     shapes
         Feature -> shape, where a length can be read in several ways.
     shard_order
@@ -138,6 +142,7 @@ class PatchDataset(Items):
         patch_dimensions: PairXY | None = None,
         kernel_size: PairXY | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        first_patch: int | None = None,
         shard_order: str = "natural",
         index_folder: PathLike | None = None,
         split: str | None = None,
@@ -156,17 +161,27 @@ class PatchDataset(Items):
         self._reader = ShardReader(found.shards, index_folder=index_folder)
         self._patch_yx = patch_yx_of(found, patch_dimensions)
         kernel_yx = kernel_yx_of(found, kernel_size)
+        check_kernel(kernel_size, self._patch_yx)
+        if first_patch is not None and (found.mixer is None or found.run is not None or table is not None):
+            raise UsageError(
+                "first_patch: tells which patches of a mixer's grid some shards hold; name the mixer and the shards"
+            )
         if table is None:
-            self._kept = _kept_patches(found, len(self._reader))
+            self._kept = _kept_patches(found, len(self._reader), first_patch)
             run = range(len(self._reader)) if found.run is None else found.run
             self.records = np.arange(run.start, run.stop, dtype=np.int64)
             self._columns: dict[str, NDArray[Any]] = {}
+            self._inside = None
+            if found.manifest is not None and self._kept is not None:
+                manifest = found.manifest
+                self._inside = pixels_inside(manifest.geobox.shape_yx, manifest.patch_yx, manifest.columns, self._kept)
         else:
             rows = TableRows.of(
                 table, self._reader.starts, split=split, where=where, columns=wanted, check_digests=check_digests
             )
             self._reader.digests = rows.digests
             self.records, self._kept, self._columns = rows.records, rows.numbers, rows.columns
+            self._inside = rows.inside
             self._patch_yx, kernel_yx = table.sets[0].patch_yx, table.sets[0].kernel_yx
         self.features = feature_shapes(
             self._reader.first(),
@@ -190,6 +205,11 @@ class PatchDataset(Items):
             raise UsageError("with_place: there is no mixer that tells where patches lie; name it before the shards")
         self._pool = ArrayPool()
         self.spec = self._spec()
+        self._python_keys = frozenset(
+            key
+            for key, each in self.spec.items()
+            if each.shape == () and each.dtype.kind in "biu" and key not in self.features
+        )
 
     def __len__(self) -> int:
         return len(self.records)
@@ -237,6 +257,17 @@ class PatchDataset(Items):
     def numbers(self) -> NDArray[np.int64]:
         """``(len,) int64``: the patch of each item, row-major in the grid; without a grid the number of its record."""
         return self.records if self._kept is None else self._kept[self.records]
+
+    @property
+    def patch_yx(self) -> tuple[int, int] | None:
+        """(rows, columns) of a patch without margins; None where nothing tells it."""
+        return self._patch_yx
+
+    @property
+    def inside_yx(self) -> NDArray[np.int64] | None:
+        """``(len, 2) int64``: how many rows and columns of each patch lie inside the raster, all but at a padded edge;
+        None where nothing tells the raster's size."""
+        return None if self._inside is None else self._inside[self.records]
 
     def place(self, index: int) -> PatchPlace:
         """Where item ``index`` lies on the ground and in the files.
@@ -362,13 +393,22 @@ def patch_yx_of(found: PatchSet, patch_dimensions: PairXY | None) -> tuple[int, 
     return height, width
 
 
+def check_kernel(kernel_size: PairXY | None, patch_yx: tuple[int, int] | None) -> None:
+    """Refuse a kernel of patches whose size nothing tells: it would change nothing."""
+    if kernel_size is not None and patch_yx is None:
+        raise UsageError(
+            f"kernel_size: found {kernel_size!r} without the patches' size, which no mixer tells; give patch_dimensions"
+            " too, or name the mixer before the shards"
+        )
+
+
 def kernel_yx_of(found: PatchSet, kernel_size: PairXY | None) -> tuple[int, int] | None:
     if kernel_size is not None:
         return at_least_one(parse_pair_yx("kernel_size", kernel_size, least=0))
     return found.manifest.kernel_yx if found.manifest is not None else None
 
 
-def _kept_patches(found: PatchSet, records: int) -> NDArray[np.int64] | None:
+def _kept_patches(found: PatchSet, records: int, first_patch: int | None) -> NDArray[np.int64] | None:
     """``(records,)``: the patch of each record in the grid; None without a mixer."""
     if found.mixer is None:
         return None
@@ -385,10 +425,18 @@ def _kept_patches(found: PatchSet, records: int) -> NDArray[np.int64] | None:
         by_record = np.full(records, -1, np.int64)
         by_record[found.run.start : found.run.stop] = kept
         return by_record
+    if first_patch is not None:
+        first = int(np.searchsorted(kept, first_patch))
+        if first_patch < 0 or first + records > len(kept) or kept[first] != first_patch:
+            raise UsageError(
+                f"first_patch: found {first_patch}, with {records} records behind it; the set has {len(kept)} patches"
+                f" of {found.mixer.total_patches}"
+            )
+        return kept[first : first + records]
     if len(kept) != records:
         raise DamagedError(
             f"{found.shards[0]}: {records} records in {len(found.shards)} shards, {len(kept)} patches by the mixer;"
-            " name all shards of the set, or the shards alone with patch_dimensions="
+            " name all shards of the set, or give first_patch= where these are some of them"
         )
     return kept
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,8 @@ __all__ = ["PixelView"]
 
 
 class PixelView(Items):
-    """The pixels of a data set's patches, patch by patch and row-major in a patch, without margins.
+    """The pixels of a data set's patches, patch by patch and row-major in a patch: those of the raster alone, without
+    margins and without what a padded edge adds.
 
     ``view[i]`` is one pixel, ``{band: ()}``; ``view[[i, …]]`` and ``view[a:b]`` are several, ``{band: (n,)}``. A
     tensor and a stacked ``image`` have one more axis, (channel,). Reading a pixel reads its patch: ask for many at
@@ -53,6 +55,12 @@ class PixelView(Items):
             raise UsageError("pixels: the features have patches of several sizes; name some of one size")
         self._margins[IMAGE] = self._margins.get(IMAGE, dataset.margin_yx)
         self.patch_yx = sizes.pop()
+        height, width = self.patch_yx
+        inside = dataset.inside_yx
+        if inside is None or dataset.patch_yx != self.patch_yx:
+            inside = np.tile(np.array([height, width], np.int64), (len(dataset), 1))
+        self._widths = inside[:, 1]
+        self._starts = np.concatenate([[0], np.cumsum(inside.prod(axis=1))])
         self.spec = {
             key: ArraySpec(dtype=each.dtype, shape=each.shape[:-2])
             for key, each in dataset.spec.items()
@@ -60,22 +68,20 @@ class PixelView(Items):
         }
 
     def __len__(self) -> int:
-        return len(self._dataset) * self._per_patch
-
-    @property
-    def _per_patch(self) -> int:
-        return self.patch_yx[0] * self.patch_yx[1]
+        return int(self._starts[-1])
 
     def __iter__(self) -> Iterator[Arrays]:
-        for index in range(len(self._dataset)):
-            pixels = self._flat(np.array([index]))
-            for place in range(self._per_patch):
+        for start, stop in pairwise(self._starts.tolist()):
+            pixels = self._read(np.arange(start, stop))
+            for place in range(stop - start):
                 yield {key: values[place] for key, values in pixels.items()}
 
     def _read(self, indices: NDArray[np.int64]) -> Arrays:
-        patches, pixels = np.divmod(indices, self._per_patch)
+        patches = np.searchsorted(self._starts, indices, side="right") - 1
+        rows, columns = np.divmod(indices - self._starts[patches], self._widths[patches])
         wanted, place = np.unique(patches, return_inverse=True)
-        rows = place * self._per_patch + pixels
+        height, width = self.patch_yx
+        rows = (place * height + rows) * width + columns
         return {key: values[rows] for key, values in self._flat(wanted).items()}
 
     def _flat(self, patches: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from geotfr.datasets.features import feature_shapes
-from geotfr.datasets.patch_dataset import PatchDataset, kernel_yx_of, names_of, patch_yx_of
+from geotfr.datasets.patch_dataset import PatchDataset, check_kernel, kernel_yx_of, names_of, patch_yx_of
 from geotfr.datasets.patch_set import GRID_SUFFIX, PatchSet, expanded, find_set
 from geotfr.datasets.pixels import PixelView
 from geotfr.datasets.streams.batches import Batch, Padding
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Stream", "StreamIterator", "stream", "stream_binary", "stream_csv"]
 
-STATE_VERSION = 1
-_STATE_KEYS = frozenset({"version", "steps", "epoch", "taken", "epoch_sizes"})
+STATE_VERSION = 2
+_STATE_KEYS = frozenset({"version", "steps", "epoch", "taken", "is_over", "next_epoch", "part", "parts", "epoch_sizes"})
 
 
 class Stream:
@@ -71,60 +71,93 @@ class Stream:
     def __init__(self, node: Node) -> None:
         self.node = node
         self._epoch = 0
-        self._resumed: State | None = None
+        self._resumed: Progress | None = None
         self._last: Progress | None = None
 
     def __repr__(self) -> str:
         return ".".join(self.node.names)
 
     def __iter__(self) -> StreamIterator:
-        state, self._resumed = self._resumed, None
-        if state is None:
-            at, taken = Pass(epoch=self._epoch), 0
-        else:
-            sizes = {int(depth): list(each) for depth, each in state["epoch_sizes"].items()}
-            at, taken = Pass(epoch=state["epoch"], epoch_sizes=sizes), state["taken"]
-        self._epoch = at.epoch + 1
+        return self.iterate(part=0, parts=1)
+
+    def iterate(self, *, part: int, parts: int, is_alone: bool = True) -> StreamIterator:
+        """An iterator over the records of the source whose place is ``part`` modulo ``parts``: the next epoch of them.
+
+        Where it goes on from a state behind the last of them it gives the epoch after that, unless other parts may
+        have some left: ``is_alone`` is False for the workers of a loader, which all end before the next epoch.
+
+        Raises UsageError where the state is that of another part.
+        """
+        progress = self._resumed
+        if progress is None:
+            progress = Progress(Pass(epoch=self._take_epoch(), part=part, parts=parts))
+        elif (progress.at.part, progress.at.parts) != (part, parts):
+            raise UsageError(
+                f"load_state_dict: the state is that of part {progress.at.part} of {progress.at.parts} of the records,"
+                f" this iterator reads part {part} of {parts}; go on with as many ranks and workers, each from its own"
+                " state, as torchdata's StatefulDataLoader keeps them"
+            )
+        self._resumed = None
         # Not the iterator: one that is forgotten ends its threads.
-        self._last = Progress(at, taken)
-        return StreamIterator(self.node, self._last)
+        self._last = progress
+        may_begin = is_alone and (parts == 1 or progress.is_over)
+        return StreamIterator(self.node, progress, self._take_epoch if may_begin else None)
+
+    def _take_epoch(self) -> int:
+        """The number of the next epoch, which begins."""
+        self._epoch += 1
+        return self._epoch - 1
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
 
-    def run(self, at: Pass) -> StreamIterator:
-        """One pass of one's own choice: an epoch, and a part of the source's records."""
-        return StreamIterator(self.node, Progress(at, 0))
-
     def first_pass(self) -> StreamIterator:
         """An iterator over epoch 0 that leaves the stream's own epoch and state as they are."""
-        return self.run(Pass())
+        return StreamIterator(self.node, Progress(Pass()))
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be epoch ``epoch``."""
-        self._epoch = epoch
+        """Let the next iteration be epoch ``epoch``, whole, unless it goes on in this epoch from a state."""
+        self._epoch = _at_least("epoch", epoch, 0)
+        if self._resumed is not None and self._resumed.at.epoch == self._epoch and not self._resumed.is_over:
+            self._epoch += 1
+        else:
+            self._resumed = None
+
+    @property
+    def resumed_epoch(self) -> int | None:
+        """The epoch in which the next iteration goes on from a state; None where it begins one."""
+        return None if self._resumed is None else self._resumed.at.epoch
 
     def state_dict(self) -> State:
-        """Where the last iterator is, for :meth:`load_state_dict`; JSON takes it."""
-        if self._last is None:
-            return self._state(Pass(epoch=self._epoch), 0)
-        return self._state(self._last.at, self._last.taken)
+        """Where the last iterator is, for :meth:`load_state_dict`; JSON takes it.
 
-    def _state(self, at: Pass, taken: int) -> State:
-        reason = self.node.unrepeatable
+        Raises UsageError where another run of the stream may give other elements, so that nothing tells where to go on.
+        """
+        found = self._resumed or self._last or Progress(Pass(epoch=self._epoch))
+        reason = next(filter(None, [self.node.unrepeatable, *found.at.unrepeatable]), None)
         if reason is not None:
             raise UsageError(f"state_dict: {reason} gives another order each time; nothing tells where to go on")
+        begins = found is not self._resumed and found is not self._last
         return {
             "version": STATE_VERSION,
             "steps": self.node.names,
-            "epoch": at.epoch,
-            "taken": taken,
-            "epoch_sizes": {str(depth): list(sizes) for depth, sizes in at.epoch_sizes.items()},
+            "epoch": found.at.epoch,
+            "taken": found.taken,
+            "is_over": found.is_over,
+            "next_epoch": self._epoch + begins,
+            "part": found.at.part,
+            "parts": found.at.parts,
+            # Copies, as threads may fill them meanwhile.
+            "epoch_sizes": {
+                str(depth): {str(epoch): size for epoch, size in sizes.copy().items()}
+                for depth, sizes in found.at.epoch_sizes.copy().items()
+            },
         }
 
     def load_state_dict(self, state: State) -> None:
         """Let the next iteration go on behind the element where ``state`` was saved.
 
+        Where that was the last one, it is the epoch after, whole.
         What comes before it is read again as far as shuffling and filters need it; no map's function is called for it.
 
         Raises
@@ -148,7 +181,18 @@ class Stream:
                 f"load_state_dict: the state is one of {'.'.join(map(str, state['steps']))}, this is {self!r}; make the"
                 " same stream that it was saved of"
             )
-        self._resumed = dict(state)
+        try:
+            counts = {key: _at_least(key, state[key], 0) for key in ("epoch", "taken", "next_epoch", "part")}
+            parts = _at_least("parts", state["parts"], counts["part"] + 1)
+            sizes = {
+                int(depth): {int(epoch): _at_least("epoch_sizes", size, 0) for epoch, size in each.items()}
+                for depth, each in state["epoch_sizes"].items()
+            }
+        except (UsageError, AttributeError, TypeError, ValueError) as error:
+            raise UsageError(f"load_state_dict: the state is damaged: {error}; begin the epoch anew") from error
+        at = Pass(epoch=counts["epoch"], part=counts["part"], parts=parts, epoch_sizes=sizes)
+        self._resumed = Progress(at, counts["taken"], is_over=state["is_over"] is True)
+        self._epoch = counts["next_epoch"]
 
     # Which elements, in what order.
 
@@ -165,7 +209,7 @@ class Stream:
         return Stream(Repeat(self.node, None if count is None else _at_least("count", count, 0)))
 
     def take(self, count: int) -> Stream:
-        """The first ``count`` elements."""
+        """The first ``count`` elements; where ranks and workers share the stream, all of them together give so many."""
         return Stream(Take(self.node, _at_least("count", count, 0)))
 
     def skip(self, count: int) -> Stream:
@@ -260,7 +304,10 @@ class Stream:
     # What is held.
 
     def cache(self) -> Stream:
-        """Held in memory from the first whole epoch on, read-only. Put it before a shuffle, not behind it."""
+        """Held in memory from the first whole epoch on, read-only. Put it before a shuffle, not behind it.
+
+        What is held is epoch 0 of the steps before, and is given in this order in every epoch.
+        """
         return Stream(Cache(self.node))
 
     def prefetch(self, size: int = 2, *, workers: int = 1) -> Stream:
@@ -279,18 +326,27 @@ class Progress:
         The epoch, and what is known of its repeats.
     taken
         Elements given so far, those before a state that was loaded included.
+    is_over
+        Whether it was found that there are no more.
     """
 
     at: Pass
-    taken: int
+    taken: int = 0
+    is_over: bool = False
 
 
 class StreamIterator:
-    """One pass over a stream; :meth:`close` ends its threads, and so does forgetting it."""
+    """One pass over a stream; :meth:`close` ends its threads, and so does forgetting it.
 
-    def __init__(self, node: Node, progress: Progress) -> None:
+    Where ``progress`` is at the end of an epoch already, ``next_epoch`` tells the one that is given instead.
+    """
+
+    def __init__(self, node: Node, progress: Progress, next_epoch: Callable[[], int] | None = None) -> None:
+        self._node = node
         self._progress = progress
-        self._blocks = node.run(progress.at, progress.taken)
+        self._next_epoch = next_epoch if progress.taken or progress.is_over else None
+        self._blocks = iter(()) if progress.is_over else node.run(progress.at, progress.taken)
+        self._is_closed = False
         self._ready: list[Element] = []
         self._place = 0
 
@@ -299,16 +355,38 @@ class StreamIterator:
 
     def __next__(self) -> Element:
         while self._place == len(self._ready):
-            self._ready = next(self._blocks).elements()
+            self._ready = self._next_rows().elements()
             self._place = 0
         element = self._ready[self._place]
         self._place += 1
         self._progress.taken += 1
         return element
 
+    def _next_rows(self) -> Rows:
+        if self._is_closed:
+            raise StopIteration
+        progress = self._progress
+        try:
+            rows = next(self._blocks, None)
+            if rows is None and self._next_epoch is not None:
+                at = progress.at
+                progress.at = Pass(epoch=self._next_epoch(), part=at.part, parts=at.parts)
+                progress.taken, progress.is_over = 0, False
+                self._blocks = self._node.run(progress.at)
+                rows = next(self._blocks, None)
+        except BaseException:
+            # Nothing comes behind an error, but the epoch isn't over.
+            self._is_closed = True
+            raise
+        self._next_epoch = None
+        if rows is None:
+            progress.is_over = True
+            raise StopIteration
+        return rows
+
     def close(self) -> None:
         """End the pass and its threads."""
-        self._ready, self._place = [], 0
+        self._ready, self._place, self._is_closed = [], 0, True
         close = getattr(self._blocks, "close", None)
         if close is not None:
             close()
@@ -326,6 +404,7 @@ def stream(
     | Sequence[PathLike]
     | PatchDataset
     | PixelView
+    | Stream
     | Mapping[str, Any]
     | Iterable[Any]
     | Callable[[], Iterable[Any]],
@@ -377,6 +456,8 @@ def stream(
     ... )  # doctest: +SKIP
     >>> for batch in batches: ...  # doctest: +SKIP
     """
+    if isinstance(source, Stream):
+        return Stream(source.node)
     if isinstance(source, PatchDataset | PixelView):
         return Stream(ByNumber(source, repr(source)))
     if isinstance(source, Mapping):
@@ -432,6 +513,8 @@ def _files(
         )
     patch_yx = patch_yx_of(found, patch_dimensions)
     is_pixels = found.manifest is not None and found.manifest.records != found.manifest.patches_written
+    if is_shaped:
+        check_kernel(kernel_size, patch_yx)
     if patch_yx is None or is_pixels or not is_shaped:
         return found.shards, given
     kernel_yx = kernel_yx_of(found, kernel_size)

@@ -67,6 +67,8 @@ class TableRows:
         ``(n,) int64``: the records that are wanted, numbered through all shards, in the table's order.
     numbers
         ``(records of the set,) int64``: the patch of each record in its grid; -1 where the table doesn't know.
+    inside
+        ``(records of the set, 2) int64``: how many pixel rows and columns of each patch lie inside its raster.
     columns
         Column -> ``(records of the set,)``: numbers, or texts as ``str_``.
     digests
@@ -75,6 +77,7 @@ class TableRows:
 
     records: NDArray[np.int64]
     numbers: NDArray[np.int64]
+    inside: NDArray[np.int64]
     columns: dict[str, NDArray[Any]]
     digests: KnownDigests
 
@@ -110,7 +113,9 @@ class TableRows:
         numbers[records] = table.column("number")
         known = table.digests().view(np.uint8).reshape(len(table), -1)
         digests = KnownDigests(records[wanted], known[wanted], starts, compares_all=check_digests)
-        return TableRows(records=records[wanted], numbers=numbers, columns=by_record, digests=digests)
+        inside = np.zeros((int(starts[-1]), 2), np.int64)
+        inside[records] = table.pixels_inside()
+        return TableRows(records=records[wanted], numbers=numbers, inside=inside, columns=by_record, digests=digests)
 
 
 def table_for(

@@ -13,12 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from geotfr.grid import Window
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from geotfr.grid import GeoBox
 
-__all__ = ["PatchLayout"]
+__all__ = ["PatchLayout", "pixels_inside"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +117,16 @@ class PatchLayout:
             height=core.height + 2 * margin_y,
             width=core.width + 2 * margin_x,
         )
+
+
+def pixels_inside(
+    shape_yx: tuple[int, int], patch_yx: tuple[int, int], columns: int, numbers: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """How many rows and columns of the patches ``numbers`` lie inside a raster: ``(n, 2) int64``.
+
+    >>> pixels_inside((10, 10), (12, 6), 2, np.array([0, 1])).tolist()
+    [[10, 6], [10, 4]]
+    """
+    corners = np.stack(np.divmod(numbers, columns), axis=1) * np.array(patch_yx)
+    inside: NDArray[np.int64] = np.clip(np.array(shape_yx, np.int64) - corners, 0, patch_yx)
+    return inside

@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import sys
 import threading
 import zlib
 from abc import ABC, abstractmethod
@@ -323,9 +324,9 @@ class IndexedRecords(Sequence[bytes]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # Also of an object whose making failed.
-        if getattr(self, "_source", None) is not None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Also of an object whose making failed. At the end of the process modules are taken apart, and files closed.
+        if not is_finalizing() and getattr(self, "_source", None) is not None:
             self.close()
 
     def _opened(self) -> _Bytes:

@@ -17,6 +17,7 @@ from geotfr._version import __version__
 from geotfr.errors import DamagedError, InputError, MissingInputError, OutputError, UsageError
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
 from geotfr.mixer.strict_json import understanding
+from geotfr.patches.layout import pixels_inside
 from geotfr.stores.path import input_path, is_local
 from geotfr.vectors import arrow_arrays
 from geotfr.vectors.extra import load_arrow
@@ -224,6 +225,15 @@ class PatchTable:
                 groups.append([number])
                 seen = names
         return groups
+
+    def pixels_inside(self) -> NDArray[np.int64]:
+        """``(rows, 2) int64``: how many pixel rows and columns of each patch lie inside its raster."""
+        inside = np.zeros((len(self), 2), np.int64)
+        owners, numbers = self.set_numbers(), self.column("number")
+        for place, patches in enumerate(self.sets):
+            own = owners == place
+            inside[own] = pixels_inside(patches.geobox.shape_yx, patches.patch_yx, patches.columns, numbers[own])
+        return inside
 
     def set_numbers(self) -> NDArray[np.int64]:
         """For each row the number of its set in :attr:`sets`: ``(n,) int64``."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,20 @@ def test_idle_memory_has_a_limit_and_does_not_travel(monkeypatch: pytest.MonkeyP
     del made[:]
     pool.empty((8 * array_pool.LEAST_BYTES,), np.dtype("uint8"))
     assert sum(memory.nbytes for memory in idle) <= array_pool.MOST_IDLE_BYTES
+
+
+def test_what_lives_to_the_end_of_the_process_ends_silently(tmp_path: Path) -> None:
+    scene = write_scene(tmp_path)
+    # Modules that something still refers to are emptied one by one, those that were imported first at the end.
+    script = f"""
+import this_is_first, sys, numpy as np, geotfr
+from geotfr.datasets.array_pool import ArrayPool
+dataset = geotfr.PatchDataset({str(scene.mixer)!r}, kernel_size=1)
+stream = iter(geotfr.stream(dataset).shuffle(4).map(dict, workers=2).batch(2).prefetch(2))
+array = ArrayPool().empty((1 << 20,), np.dtype("float32"))
+this_is_first.kept = [array, dataset, dataset[3], stream, next(stream)]
+sys.kept = list(sys.modules.values())
+"""
+    (tmp_path / "this_is_first.py").touch()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -6,7 +6,7 @@ import json
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -445,3 +445,61 @@ def test_records_written_and_mended_anew_are_indexed_again(tmp_path: Path) -> No
     geotfr.repair(tmp_path / "q.tfrecord", target, overwrite=True)
     geotfr.write_index(target)
     assert len(geotfr.IndexedRecords(target)) == 2
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_places_are_numbers_of_python(tmp_path: Path, compression: str) -> None:
+    scene = write_scene(tmp_path, compression=compression)
+    dataset = geotfr.PatchDataset(scene.mixer, with_place=True, kernel_size=1)
+    items = [dataset[3], next(iter(dataset)), *dataset.__getitems__([3, 7]), next(iter(geotfr.stream(dataset)))]
+    for item in (*items, dataset.subset([5])[0], dataset.shard(1, 2)[0], next(iter(geotfr.stream(dataset).cache()))):
+        told = json.loads(json.dumps({key: item[key] for key in ("number", "row", "column")}))
+        assert told["number"] == told["row"] * PER_ROW + told["column"]
+        assert {type(item[key]) for key in told} == {int}
+    batch = next(iter(geotfr.stream(dataset).batch(3)))
+    assert {batch[key].dtype.name for key in ("number", "row", "column")} == {"int64"}
+
+
+@pytest.mark.parametrize(("shape_yx", "patch"), [((10, 10), 12), ((10, 17), 8), ((9, 9), 3), ((5, 30), (7, 4))])
+@pytest.mark.parametrize("kernel", [None, 3])
+def test_pixels_of_a_padded_edge_are_those_of_the_raster(
+    tmp_path: Path, shape_yx: tuple[int, int], patch: Any, kernel: int | None
+) -> None:
+    values = np.arange(1, 1 + np.prod(shape_yx), dtype=np.float32).reshape(1, *shape_yx)
+    source = write_raster(tmp_path / "scene.tif", values)
+    geotfr.export_image(source, tmp_path / "p", patch_dimensions=patch, edge="pad", kernel_size=kernel or 1)
+    expected = np.sort(values.ravel())
+    table = geotfr.make_patch_table(tmp_path / "p-manifest.json", tmp_path / "of-set-patches.parquet").table
+    for found in (tmp_path / "p-manifest.json", table):
+        pixels = geotfr.PatchDataset(found).pixels()
+        assert len(pixels) == values.size
+        name = next(iter(pixels.spec))
+        whole = pixels[:][name]
+        np.testing.assert_array_equal(np.sort(whole), expected)
+        np.testing.assert_array_equal([pixel[name] for pixel in pixels], whole)
+        np.testing.assert_array_equal(np.sort([p[name] for p in geotfr.stream(pixels).shuffle(9)]), expected)
+        np.testing.assert_array_equal(pixels[[len(pixels) - 1, 0]][name], whole[[-1, 0]])
+        statistics = geotfr.compute_statistics(found).bands[name]
+        assert (statistics["count"], statistics["min"], statistics["max"]) == (values.size, 1, values.size)
+        assert statistics["mean"] == pytest.approx(values.mean())
+        assert sum(statistics["histogram"]["counts"]) == values.size
+
+
+def test_one_shard_of_a_larger_set_is_read_from_its_first_patch_on(tmp_path: Path) -> None:
+    scene = write_scene(tmp_path, margin_xy=(2, 2), shards=4)
+    part = [scene.mixer, scene.shards[2]]
+    dataset = geotfr.PatchDataset(part, kernel_size=4, first_patch=10, with_place=True)
+    assert dataset.numbers.tolist() == [10, 11, 12, 13, 14]
+    for item in dataset:
+        np.testing.assert_array_equal(item["red"], scene.block("red", item["number"]))
+    with pytest.raises(DamagedError, match="first_patch="):
+        geotfr.PatchDataset(part, kernel_size=4)
+    for wrong in (-1, 16, 20):
+        with pytest.raises(UsageError, match=f"first_patch: found {wrong}, with 5 records behind it; the set has 20"):
+            geotfr.PatchDataset(part, kernel_size=4, first_patch=wrong)
+    with pytest.raises(UsageError, match="first_patch: tells which patches of a mixer's grid"):
+        geotfr.PatchDataset(scene.shards[2], first_patch=10, patch_dimensions=PATCH_XY)
+    for made in (geotfr.PatchDataset, geotfr.stream):
+        with pytest.raises(UsageError, match=r"kernel_size: found 4 without the patches' size.*give patch_dimensions"):
+            made(scene.shards[2], kernel_size=4)
+        assert made(scene.shards[2], kernel_size=4, patch_dimensions=PATCH_XY)

@@ -9,7 +9,7 @@ import pickle
 import re
 import threading
 import traceback
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
@@ -220,7 +220,9 @@ def test_repeat_take_skip_and_shard_are_those_of_lists() -> None:
     for skip in (0, 3, 10, 12):
         assert numbers(stream.skip(skip)) == list(range(10))[skip:]
         assert numbers(stream.skip(skip).take(4)) == list(range(10))[skip:][:4]
-    assert numbers(stream.repeat(3).skip(8).take(15)) == (list(range(10)) * 3)[8:23]
+    for skip in (8, 10, 12, 25, 30):
+        assert numbers(stream.repeat(3).skip(skip).take(15)) == (list(range(10)) * 3)[skip : skip + 15]
+        assert numbers(stream.repeat().skip(skip).take(4)) == (list(range(10)) * 4)[skip : skip + 4]
     assert numbers(stream.repeat().take(35)) == (list(range(10)) * 4)[:35]
     assert numbers(stream.filter(lambda _: False).repeat()) == []
     for world in (1, 2, 3, 12):
@@ -414,6 +416,10 @@ def test_a_cache_reads_its_source_once() -> None:
     assert len(calls) == 2
     held = source("packed", 10).cache().batch(4)
     assert [batch["x"].tolist() for batch in held] == [batch["x"].tolist() for batch in held]
+    drawn = source("numbered", 10).shuffle(10, seed=7).cache()
+    list(islice(drawn, 3))
+    other = source("numbered", 10).shuffle(10, seed=7).cache()
+    assert [numbers(drawn), numbers(drawn)] == [numbers(other), numbers(other)]
     copy = pickle.loads(pickle.dumps(geotfr.stream({"x": np.arange(5)}).cache()))
     assert numbers(copy) == [0, 1, 2, 3, 4]
 
@@ -450,11 +456,31 @@ def test_a_resumed_stream_goes_on_where_it_was(steps: str, form: str) -> None:
         iterator.close()
         other = made()
         other.load_state_dict(state)
-        assert told(other) == whole[taken:]
-        # The next epoch is the one after.
+        # Behind the last element comes the whole next epoch, as it would without a restart.
         following = made()
         following.set_epoch(1)
+        if taken < len(whole):
+            assert told(other) == whole[taken:]
         assert told(other) == told(following)
+
+
+@pytest.mark.parametrize("ends_by", [list, lambda stream: list(zip(stream, range(10), strict=False))])
+def test_a_state_at_the_end_of_an_epoch_gives_the_whole_next_epoch(ends_by: Any) -> None:
+    def made() -> geotfr.Stream:
+        return geotfr.stream(list(range(10))).shuffle(10, seed=7)
+
+    whole = made()
+    first, second, third = (list(whole) for _ in range(3))
+    stream = made()
+    ends_by(stream)
+    state = stream.state_dict()
+    for _ in range(2):
+        # A state that isn't used yet is still the state.
+        other = made()
+        other.load_state_dict(state)
+        state = other.state_dict()
+    assert (list(other), list(other)) == (second, third)
+    assert sorted(first) == sorted(second)
 
 
 def test_a_resumed_stream_reads_no_epoch_that_is_over_and_calls_no_map() -> None:
@@ -489,8 +515,61 @@ def test_a_state_that_says_nothing_is_refused() -> None:
         source("packed", 5).batch(2).load_state_dict(state | {"version": 0})
     with pytest.raises(UsageError, match="state_dict: a map with ordered=False gives another order each time"):
         source("packed", 5).map(dict, workers=2, ordered=False).batch(2).state_dict()
-    with pytest.raises(UsageError, match="an iterator that is read once"):
-        geotfr.stream(iter([1])).state_dict()
+    for key, value in (("epoch", -1), ("taken", "3"), ("part", 1), ("epoch_sizes", [1]), ("epoch_sizes", {"a": {}})):
+        with pytest.raises(UsageError, match="load_state_dict: the state is damaged: "):
+            source("packed", 5).batch(2).load_state_dict(state | {key: value})
+    other = source("packed", 5).batch(2)
+    other.load_state_dict(state | {"part": 1, "parts": 2})
+    with pytest.raises(UsageError, match="part 1 of 2 of the records, this iterator reads part 0 of 1"):
+        iter(other)
+
+
+def strict(row: Any) -> geotfr.Stream:
+    return geotfr.stream([row, row]).map(int, workers=2, ordered=False)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (lambda: geotfr.stream(iter([1])), "an iterator that is read once"),
+        (lambda: geotfr.stream({"b", "a"}).batch(2), "a set, whose order is another in each process"),
+        (lambda: geotfr.stream([1]).map(int, workers=2, ordered=False).cache(), "a map with ordered=False"),
+        (lambda: geotfr.stream([1]).map(int, ordered=False, executor=ThreadPoolExecutor(1)), "a map with ordered"),
+        (lambda: geotfr.stream([1, 2]).flat_map(strict).batch(2), "a map with ordered=False"),
+        (lambda: geotfr.stream(lambda: strict(1)), "a map with ordered=False"),
+    ],
+)
+def test_a_stream_whose_order_may_be_another_has_no_state(made: Any, reason: str) -> None:
+    stream = made()
+    iterator = iter(stream)
+    next(iterator)
+    with pytest.raises(UsageError, match=reason):
+        stream.state_dict()
+    iterator.close()
+
+
+def test_an_epoch_that_ends_by_an_error_or_is_closed_is_not_over() -> None:
+    def read() -> Iterator[int]:
+        yield from range(3)
+        if is_broken:
+            raise OSError("disk")
+        yield from range(3, 6)
+
+    is_broken = True
+    stream = geotfr.stream(read)
+    iterator = iter(stream)
+    with pytest.raises(OSError, match="disk"):
+        list(iterator)
+    assert list(iterator) == []
+    is_broken = False
+    again = geotfr.stream(read)
+    again.load_state_dict(stream.state_dict())
+    iterator = iter(again)
+    assert next(iterator) == 3
+    iterator.close()
+    assert list(iterator) == []
+    stream.load_state_dict(again.state_dict())
+    assert list(stream) == [4, 5]
 
 
 def test_a_file_that_changed_is_refused_by_name(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import wire
@@ -17,6 +18,7 @@ from predict.worlds import PLACE, blocks_of, mosaic_of, neighbour_sum, scene, sp
 
 import geotfr
 import geotfr.pipeline.ingest.overlap
+from geotfr.errors import UsageError
 
 
 def read(path: Path | None) -> np.ndarray:
@@ -354,3 +356,53 @@ def test_a_mask_inside_the_map_is_told_as_what_is_known_beforehand(tmp_path: Pat
         model, source, tmp_path / "map.tif", patch_dimensions=4, mask_from="source", nodata=9, overwrite=True
     )
     assert (result.nodata, result.notes) == (9, ())
+
+
+RASTER_TYPES = {
+    "bool": "uint8",
+    **{name: name for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float32")},
+    "uint64": "int64",
+    "float16": "float32",
+    "float64": "float32",
+    ">i2": "int16",
+}
+
+
+@pytest.mark.parametrize("given", RASTER_TYPES)
+def test_a_raster_has_the_type_that_the_model_gives(tmp_path: Path, given: str) -> None:
+    pixels = scene(1, 16, 24)
+    dtype = np.dtype(given)
+
+    def model(batch: np.ndarray) -> np.ndarray:
+        return (batch * 1000 % 3).astype(dtype) if dtype.kind == "b" else (batch * 1000 % 100).astype(dtype)
+
+    for options in ({}, {"overlap": "vote"}, {"nodata": 120}):
+        result = geotfr.predict(
+            model, (pixels, *PLACE), tmp_path / "map.tif", patch_dimensions=8, overwrite=True, **options
+        )
+        with rasterio.open(tmp_path / "map.tif") as raster:
+            np.testing.assert_array_equal(raster.read(), model(pixels).astype(RASTER_TYPES[given]))
+            assert {*raster.dtypes, *result.dtypes} == {RASTER_TYPES[given]}
+
+
+def test_outputs_of_several_types_share_the_least_that_holds_them(tmp_path: Path) -> None:
+    def model(batch: np.ndarray) -> dict[str, np.ndarray]:
+        return {"class": batch[:, 0].astype(np.uint8), "count": batch[:, 0].astype(np.int16) - 300}
+
+    result = geotfr.predict(model, (scene(1, 8, 8), *PLACE), tmp_path / "map.tif", patch_dimensions=8)
+    assert result.dtypes == ("int16", "int16")
+    result = geotfr.predict(model, (scene(1, 8, 8), *PLACE), tmp_path / "wide.tif", patch_dimensions=8, dtype="float64")
+    assert result.dtypes == ("float64", "float64")
+
+
+def test_a_batch_of_a_wider_type_than_the_first_is_refused(tmp_path: Path) -> None:
+    types = iter([np.int16, np.int8, np.int32])
+    with pytest.raises(UsageError, match=r"found int32 of shape .*; the first batch has int16"):
+        geotfr.predict(
+            lambda batch: batch[:, 0].astype(next(types)),
+            (scene(1, 8, 24), *PLACE),
+            tmp_path / "map.tif",
+            patch_dimensions=8,
+            batch_size=1,
+        )
+    assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets.scenes import PATCH_XY, write_scene
 from matplotlib.colors import to_rgb
 from oracle.rasters import NORTH_UP, numbered, read_raster, write_raster
 from oracle.run import assert_refused, run
@@ -313,3 +314,17 @@ def test_every_picture_is_a_command(tmp_path: Path) -> None:
     assert_refused(run("preview", "grid", source, "-o", tmp_path / "y.png"), 2, "patch_dimensions")
     assert_refused(run("preview", "patches", tmp_path / "set", "--patches", "x", "-o", tmp_path / "y.png"), 2, "whole")
     assert_refused(run("preview", "classes", tmp_path / "none.tif", "-o", tmp_path / "y.png"), 10, "no such file")
+
+
+def test_one_shard_of_a_larger_set_has_a_sheet(tmp_path: Path) -> None:
+    scene = write_scene(tmp_path, margin_xy=(2, 2), shards=4)
+    part = (scene.mixer, scene.shards[2], "-o", tmp_path / "x.png")
+    refused = run("preview", "patches", *part)
+    assert_refused(refused, 12, "first_patch")
+    for given in (
+        ("--kernel-size", "4", "--first-patch", "10", *part),
+        ("--kernel-size", "4", "--patch-dimensions", ",".join(map(str, PATCH_XY)), *part[1:]),
+    ):
+        done = run("preview", "patches", *given, "--overwrite")
+        assert done.code == 0, done.stderr
+    assert_refused(run("preview", "patches", *part[1:], "--kernel-size", "4"), 2, "patch_dimensions")

@@ -78,6 +78,11 @@ def grid(
 @click.option("--patches", metavar="LIST", help="Numbers of patches of the set.  [default: evenly spread]")
 @click.option("--count", type=click.IntRange(1, 400), default=24, show_default=True, help="How many patches.")
 @click.option("--columns", type=click.IntRange(1, 400), metavar="N", help="Cells in a row.")
+@click.option("--patch-dimensions", metavar="W[,H]", help="Patches of shards without a mixer.")
+@click.option("--kernel-size", metavar="W[,H]", help="Kernel, where no manifest tells it.")
+@click.option(
+    "--first-patch", type=click.IntRange(0), metavar="N", help="The first patch, if the shards are a part of a set."
+)
 @click.option("--stretch-each", is_flag=True, help="Stretch each patch by itself.")
 @_masked_value
 @_percentiles
@@ -87,6 +92,9 @@ def grid(
 def patches(
     paths: tuple[str, ...],
     patches: str | None,
+    patch_dimensions: str | None,
+    kernel_size: str | None,
+    first_patch: int | None,
     output: str,
     overwrite: bool,
     quiet: bool,
@@ -94,10 +102,17 @@ def patches(
     **options: Any,
 ) -> None:
     """Draw a contact sheet of patches, with masked pixels in a pattern of their own."""
+    from geotfr.datasets.patch_dataset import PatchDataset
     from geotfr.preview.sheet import plot_patches
 
     numbers = None if patches is None else [_number(text) for text in patches.split(",")]
-    figure = plot_patches(paths[0] if len(paths) == 1 else list(paths), patches=numbers, **options)
+    dataset = PatchDataset(
+        paths[0] if len(paths) == 1 else list(paths),
+        patch_dimensions=patch_dimensions,
+        kernel_size=kernel_size,
+        first_patch=first_patch,
+    )
+    figure = plot_patches(dataset, patches=numbers, **options)
     _write(figure, output, overwrite=overwrite, quiet=quiet, as_json=as_json)
 
 

@@ -44,25 +44,29 @@ class Batch(Step):
         self, child: Node, size: int, *, drop_remainder: bool, collate: Callable[[Rows], Element], name: str
     ) -> None:
         super().__init__(child)
-        self.size = size
+        self.batch_size = size
         self.drop_remainder = drop_remainder
         self._form = BatchForm(collate)
         self._name = name
 
     @property
     def name(self) -> str:
-        return f"{self._name}({self.size}{', drop_remainder=True' if self.drop_remainder else ''})"
+        return f"{self._name}({self.batch_size}{', drop_remainder=True' if self.drop_remainder else ''})"
+
+    def size(self, at: Pass) -> int:
+        whole, rest = divmod(self.child.size(at), self.batch_size)
+        return whole + (rest > 0 and not self.drop_remainder)
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
         parts: list[Rows] = []
-        missing = self.size
-        for block in self.child.run(at, skip * self.size):
+        missing = self.batch_size
+        for block in self.child.run(at, skip * self.batch_size):
             rows = block
             while len(rows) >= missing:
                 parts.append(rows[:missing])
                 rows = rows[missing:]
                 yield self._batch(parts)
-                parts, missing = [], self.size
+                parts, missing = [], self.batch_size
             if len(rows):
                 parts.append(rows)
                 missing -= len(rows)

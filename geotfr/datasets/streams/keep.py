@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -21,7 +22,11 @@ T = TypeVar("T")
 
 
 class Cache(Step):
-    """All elements in memory, from the first whole pass on; those that have been held are read-only."""
+    """All elements in memory, from the first whole pass on; those that have been held are read-only.
+
+    They are those of epoch 0, whichever epoch reads them first: what is held must not depend on when that was, or a
+    stream that is resumed would hold others.
+    """
 
     def __init__(self, child: Node) -> None:
         super().__init__(child)
@@ -41,7 +46,7 @@ class Cache(Step):
 
     def _holding(self, at: Pass) -> Iterator[Rows]:
         held = []
-        for rows in self.child.run(at):
+        for rows in self.child.run(at.at(0)):
             kept = rows.loaded()
             kept.entries.flags.writeable = False
             held.append(kept)
@@ -62,18 +67,25 @@ class Prefetch(Step):
 
     @property
     def name(self) -> str:
-        return f"prefetch({self._size})"
+        workers = str(self._workers)
+        return f"prefetch({self._size}{', ' if workers else ''}{workers})"
+
+    def size(self, at: Pass) -> int:
+        return self.child.size(at)
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
         channel: Channel[Rows] = Channel(self._size)
         blocks = self._workers.run(_loaded, self.child.run(at, skip))
         thread = threading.Thread(target=_fill, args=(channel, blocks), name="geotfr-prefetch", daemon=True)
         thread.start()
+        is_finalizing = sys.is_finalizing
         try:
             yield from channel
         finally:
-            channel.close()
-            thread.join()
+            # At the end of the process threads have stopped, and modules are taken apart.
+            if not is_finalizing():
+                channel.close()
+                thread.join()
 
 
 def _loaded(rows: Rows) -> Rows:

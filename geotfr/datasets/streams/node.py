@@ -29,17 +29,33 @@ class Pass:
     part, parts
         Sources give the records whose place is ``part`` modulo ``parts``.
     epoch_sizes
-        Elements of each epoch of a repeat, as far as known, by the repeat's depth; filled as they end.
+        Elements of each epoch of a repeat, as far as known, by the repeat's depth and the epoch; filled as they end.
+    unrepeatable
+        Why streams that functions returned may give other elements next time; filled as they are read.
     """
 
     epoch: int = 0
     part: int = 0
     parts: int = 1
-    epoch_sizes: dict[int, list[int]] = field(default_factory=dict)
+    epoch_sizes: dict[int, dict[int, int]] = field(default_factory=dict)
+    unrepeatable: list[str] = field(default_factory=list)
 
     def at(self, epoch: int) -> Pass:
         """The same for another epoch."""
         return replace(self, epoch=epoch)
+
+    def nested(self, node: Node) -> Pass:
+        """The pass over ``node``, a stream that is an element of this one.
+
+        It is read whole: which part reads it was decided by the place of the element.
+        """
+        if node.unrepeatable is not None:
+            self.unrepeatable.append(node.unrepeatable)
+        return Pass(epoch=self.epoch, unrepeatable=self.unrepeatable)
+
+    def share(self, count: int) -> int:
+        """This part's share of the first ``count`` elements over all parts."""
+        return max(-((self.part - count) // self.parts), 0)
 
 
 class Node(ABC):
@@ -62,6 +78,10 @@ class Node(ABC):
     @abstractmethod
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
         """The step's blocks, without the first ``skip`` elements; none is empty."""
+
+    def size(self, at: Pass) -> int:
+        """Elements of the pass, counted."""
+        return sum(map(len, self.run(at)))
 
     @property
     def depth(self) -> int:

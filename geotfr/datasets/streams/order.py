@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,15 +34,18 @@ class Shuffle(Step):
 
     def __init__(self, child: Node, size: int, seed: int) -> None:
         super().__init__(child)
-        self.size = size
+        self.buffer_size = size
         self.seed = seed
 
     @property
     def name(self) -> str:
-        return f"shuffle({self.size}, seed={self.seed})"
+        return f"shuffle({self.buffer_size}, seed={self.seed})"
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
         return without_first(self._shuffled(at), skip)
+
+    def size(self, at: Pass) -> int:
+        return self.child.size(at)
 
     def _shuffled(self, at: Pass) -> Iterator[Rows]:
         draws = Draws(self.seed, at.epoch, self.depth)
@@ -51,11 +55,11 @@ class Shuffle(Step):
         for block in self.child.run(at):
             rows = block
             if buffer is None:
-                part = rows[: self.size - filled]
+                part = rows[: self.buffer_size - filled]
                 filling.append(part)
                 filled += len(part)
                 rows = rows[len(part) :]
-                if filled == self.size:
+                if filled == self.buffer_size:
                     buffer = _Buffer(Rows.joined(filling), draws)
                     filling = []
             if buffer is not None and len(rows):
@@ -125,26 +129,26 @@ class Repeat(Step):
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
         first = at.epoch if self.count is None else at.epoch * self.count
-        sizes = at.epoch_sizes.setdefault(self.depth, [])
-        for number in itertools.count() if self.count is None else range(self.count):
-            if number < len(sizes) and skip >= sizes[number]:
-                # Of an epoch whose size is known nothing is read to leave it out.
-                skip -= sizes[number]
-                continue
-            seen = skip
-            for rows in self.child.run(at.at(first + number), skip):
-                seen += len(rows)
-                yield rows
-            skip = 0
-            if number == len(sizes):
-                sizes.append(seen)
-            if self.count is None and seen == 0:
+        sizes = at.epoch_sizes.setdefault(self.depth, {})
+        for epoch in itertools.count(first) if self.count is None else range(first, first + self.count):
+            size = sizes.get(epoch)
+            if size is None or skip < size:
+                seen = 0
+                for rows in self.child.run(at.at(epoch), skip):
+                    seen += len(rows)
+                    yield rows
+                if size is None:
+                    # Where nothing came, the skip may have left out more than there is.
+                    size = skip + seen if seen or not skip else self.child.size(at.at(epoch))
+                    sizes[epoch] = size
+            skip = max(skip - size, 0)
+            if self.count is None and size == 0:
                 # Nothing repeated for ever is nothing.
                 return
 
 
 class Shard(Step):
-    """Every element whose place is ``rank`` modulo ``world``."""
+    """Every element whose place is ``rank`` modulo ``world``; of a part, its share of them."""
 
     def __init__(self, child: Node, rank: int, world: int) -> None:
         super().__init__(child)
@@ -156,7 +160,11 @@ class Shard(Step):
         return f"shard({self.rank}, {self.world})"
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
-        yield from every(self.child.run(at), self.rank + skip * self.world, self.world)
+        if at.parts > 1:
+            part = replace(at, part=self.rank + at.part * self.world, parts=at.parts * self.world)
+            yield from self.child.run(part, skip)
+        else:
+            yield from every(self.child.run(at), self.rank + skip * self.world, self.world)
 
 
 def every(blocks: Iterator[Rows], first: int, step: int) -> Iterator[Rows]:
@@ -170,7 +178,7 @@ def every(blocks: Iterator[Rows], first: int, step: int) -> Iterator[Rows]:
 
 
 class Take(Step):
-    """The first elements."""
+    """The first elements; of a part, its share of them."""
 
     def __init__(self, child: Node, count: int) -> None:
         super().__init__(child)
@@ -181,7 +189,7 @@ class Take(Step):
         return f"take({self.count})"
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
-        left = self.count - skip
+        left = at.share(self.count) - skip
         if left <= 0:
             return
         for rows in self.child.run(at, skip):
@@ -192,7 +200,7 @@ class Take(Step):
 
 
 class Skip(Step):
-    """All but the first elements."""
+    """All but the first elements; of a part, all but its share of them."""
 
     def __init__(self, child: Node, count: int) -> None:
         super().__init__(child)
@@ -203,4 +211,6 @@ class Skip(Step):
         return f"skip({self.count})"
 
     def run(self, at: Pass, skip: int = 0) -> Iterator[Rows]:
-        return self.child.run(at, skip + self.count)
+        # The part that gives the element behind those left out is the first.
+        before = replace(at, part=(at.part + self.count) % at.parts)
+        return self.child.run(before, skip + before.share(self.count))

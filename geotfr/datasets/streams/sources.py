@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -98,13 +98,21 @@ class Elements(Source):
 
     @property
     def name(self) -> str:
-        return f"elements({type(self._source).__qualname__})"
+        count = f", {len(self._source)}" if isinstance(self._source, Sized) else ""
+        return f"elements({type(self._source).__qualname__}{count})"
 
     @property
     def unrepeatable(self) -> str | None:
+        if isinstance(self._source, set | frozenset):
+            return "a set, whose order is another in each process,"
         return "an iterator that is read once" if isinstance(self._source, Iterator) else None
 
-    def read(self, at: Pass) -> Iterator[Rows]:  # noqa: ARG002
+    def read(self, at: Pass) -> Iterator[Rows]:
         elements = self._source if isinstance(self._source, Iterable) else self._source()
+        node = getattr(elements, "node", None)
+        if isinstance(node, Node):
+            # A stream of its own counts its epochs.
+            yield from node.run(at.nested(node))
+            return
         for element in elements:
             yield objects([element])

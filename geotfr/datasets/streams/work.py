@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
@@ -55,7 +56,8 @@ class Workers:
     @property
     def unrepeatable(self) -> str | None:
         """Why results may come in another order next time, or None."""
-        return None if self.ordered or self.count == 1 else "a map with ordered=False"
+        is_alone = self.count == 1 and self.executor is None
+        return None if self.ordered or is_alone else "a map with ordered=False"
 
     def run(self, task: Task, blocks: Iterator[Rows]) -> Iterator[Rows]:
         """What ``task`` makes of pieces of ``blocks``. An error of a task is raised here, and nothing goes on."""
@@ -65,6 +67,7 @@ class Workers:
             return
         own = ThreadPoolExecutor(self.count, thread_name_prefix="geotfr-stream") if self.executor is None else None
         pending: deque[Future[Rows]] = deque()
+        is_finalizing = sys.is_finalizing
         try:
             executor = own or self.executor
             if executor is None:
@@ -76,9 +79,11 @@ class Workers:
             while pending:
                 yield self._next(pending)
         finally:
-            for future in pending:
+            # At the end of the process threads have stopped, and modules are taken apart.
+            ended = is_finalizing()
+            for future in () if ended else pending:
                 future.cancel()
-            if own is not None:
+            if own is not None and not ended:
                 own.shutdown(wait=True, cancel_futures=True)
 
     def _pieces(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
@@ -149,6 +154,9 @@ class Map(_Calling):
         else:
             # One for one: what is left out isn't computed.
             yield from self._workers.run(_MapEach(self._function), self.child.run(at, skip))
+
+    def size(self, at: Pass) -> int:
+        return super().size(at) if self._batched else self.child.size(at)
 
 
 class Filter(_Calling):
@@ -256,7 +264,7 @@ def _turn(open_ones: deque[_Turns], block: int) -> Iterator[Rows]:
 def _blocks_of(made: Any, at: Pass) -> Iterator[Rows]:
     node = getattr(made, "node", None)
     if isinstance(node, Node):
-        yield from node.run(at)
+        yield from node.run(at.nested(node))
         return
     if not isinstance(made, Iterable):
         raise UsageError(f"flat_map: the function gave {type(made).__name__}; an iterable or a stream is wanted")

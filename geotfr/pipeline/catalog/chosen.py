@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geotfr.errors import DamagedError, UsageError
+from geotfr.patches.layout import pixels_inside
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.vectors.patch_set import common_fills, common_labels
 from geotfr.vectors.patch_table import read_patch_table
@@ -44,6 +45,8 @@ class ChosenPatches:
         Feature -> what its masked values hold.
     labels
         Channels that hold labels.
+    inside
+        ``(records, 2) int64``: how many pixel rows and columns of each patch lie inside the raster.
     """
 
     reader: SetReader
@@ -51,6 +54,22 @@ class ChosenPatches:
     counts: dict[str, NDArray[np.int64]]
     fills: dict[str, float]
     labels: tuple[LabelChannel, ...]
+    inside: NDArray[np.int64]
+
+    def is_inside(self, records: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """``(n, row, col) bool``: which pixels of some records lie inside the raster; None for all."""
+        if len(records) and records[-1] >= len(self.inside):
+            raise DamagedError(
+                f"{self.reader.shards[-1]}: more records than the set's {len(self.inside)} patches; name the shards of"
+                " one set"
+            )
+        inside = self.inside[records]
+        height, width = self.reader.patch_yx
+        if (inside == (height, width)).all():
+            return None
+        rows, columns = np.arange(height) < inside[:, :1], np.arange(width) < inside[:, 1:]
+        found: NDArray[np.bool_] = rows[:, :, None] & columns[:, None, :]
+        return found
 
     def batches(self) -> Iterator[tuple[dict[str, list[NDArray[Any]]], NDArray[np.int64]]]:
         """The values of the wanted patches, see :class:`ReadPatches`, and the numbers of their records in the set."""
@@ -94,7 +113,8 @@ def chosen_patches(
         if reader.is_by_pixel:
             raise _no_patches(reader.shards[0])
         labels = () if reader.manifest is None else reader.manifest.label_channels
-        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={}, labels=labels)], None
+        inside = pixels_inside(reader.geobox.shape_yx, reader.patch_yx, reader.columns, reader.numbers)
+        return [ChosenPatches(reader=reader, kept=None, counts={}, fills={}, labels=labels, inside=inside)], None
     table = read_patch_table(path)
     if (table.column("records") > 1).any():
         raise _no_patches(path)
@@ -102,6 +122,7 @@ def chosen_patches(
     if not wanted.any():
         raise UsageError(f"{path}: no patch {wish(split, where)}; ask for others")
     owners = table.set_numbers()
+    inside = table.pixels_inside()
     known = [name for name in table.features if f"count_{name}" in table.names]
     counts = {name: table.column(f"count_{name}") for name in known}
     has_masks = table.column("masked_share")
@@ -118,6 +139,7 @@ def chosen_patches(
                 counts={name: values[rows] for name, values in counts.items()} if is_known else {},
                 fills=common_fills(sets) if is_known else {},
                 labels=common_labels(sets),
+                inside=inside[rows],
             )
         )
     return found, table

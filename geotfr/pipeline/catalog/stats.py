@@ -319,12 +319,16 @@ class _Found:
         self, part: ChosenPatches, cores: dict[str, list[NDArray[Any]]], records: NDArray[np.int64]
     ) -> Iterator[tuple[str, int, NDArray[Any], NDArray[np.bool_] | None, tuple[float, int] | None]]:
         """Of each channel its name, number, values and validity, and the fill's valid pixels that this leaves out."""
+        inside = part.is_inside(records)
         for name, channels in cores.items():
             counts = part.counts.get(name)
             for number, values in enumerate(channels):
                 valid, extra = None, None
                 if counts is not None:
                     valid, extra = self._masks(part, name, values, counts[records], len(channels))
+                if inside is not None:
+                    # What a padded edge adds is no data, whatever it holds.
+                    valid = inside if valid is None else valid & inside
                 if values.dtype.kind == "f":
                     nan = np.isnan(values)
                     if nan.any():

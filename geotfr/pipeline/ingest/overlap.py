@@ -308,10 +308,11 @@ def _own_dtype(kind: str) -> np.dtype[Any]:
 
 
 def _blended_dtype(bands: Sequence[PredictionBand], options: IngestOptions) -> np.dtype[Any]:
-    """The type that holds all features: uint8 of bytes, int64, float32; int64 with float32 makes float64."""
-    natural = np.result_type(*(_own_dtype(band.kind) for band in bands))
+    """The type that holds all features: a model's own, else uint8 of bytes, int64, float32; int64 with float32 makes
+    float64."""
     if options.overlap not in _MEANS:
-        return natural
+        return np.result_type(*(band.dtype or _own_dtype(band.kind) for band in bands))
+    natural = np.result_type(*(_own_dtype(band.kind) for band in bands))
     is_double = natural == np.float64 or options.dtype == "float64"
     return np.dtype(np.float64 if is_double else np.float32)
 

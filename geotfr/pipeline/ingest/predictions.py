@@ -60,6 +60,8 @@ class PredictionBand:
         Of the feature's values in a patch.
     reading
         How they are laid out.
+    dtype
+        The type of a raster that holds them, where a model gave another than that of the kind.
     """
 
     name: str
@@ -68,6 +70,7 @@ class PredictionBand:
     kind: str
     length: int
     reading: Reading
+    dtype: np.dtype[Any] | None = None
 
 
 @dataclass(slots=True)

@@ -133,6 +133,7 @@ class ModelPredictions:
         first = next(self._begun, None)
         if first is None:
             raise UsageError(f"{inputs.name}: no patch is left to predict: all are over the masked threshold")
+        self._types: dict[str, np.dtype[Any]] = {}
         self._first: tuple[Batch, dict[str, NDArray[Any]]] | None = (first, self._predicted(first, check=False))
         self.bands = self._bands(*self._first)
         self._makes = {name: (each.dtype, each.shape[1:]) for name, each in self._first[1].items()}
@@ -186,7 +187,7 @@ class ModelPredictions:
         started = time.perf_counter()
         try:
             returned = self._model(batch.pixels)
-            outputs, infinite = named_outputs(returned, self._name, where)
+            outputs, types, infinite = named_outputs(returned, self._name, where)
         except UsageError:
             raise
         except Exception as error:
@@ -196,10 +197,14 @@ class ModelPredictions:
         self.batches += 1
         self.infinite += infinite
         if check:
-            self._check(outputs, batch, where)
+            self._check(outputs, types, batch, where)
+        else:
+            self._types = types
         return outputs
 
-    def _check(self, outputs: dict[str, NDArray[Any]], batch: Batch, where: str) -> None:
+    def _check(
+        self, outputs: dict[str, NDArray[Any]], types: dict[str, np.dtype[Any]], batch: Batch, where: str
+    ) -> None:
         """Refuse what isn't made as the first batch's predictions."""
         if outputs.keys() != self._makes.keys():
             raise UsageError(
@@ -208,10 +213,11 @@ class ModelPredictions:
         for name, array in outputs.items():
             self._output_form.reading(array, len(batch.numbers), f"{where}: output {name!r}")
             dtype, shape = self._makes[name]
-            if (array.dtype, array.shape[1:]) != (dtype, shape):
+            is_held = array.dtype == dtype and np.can_cast(types[name], self._types[name], "safe")
+            if not is_held or array.shape[1:] != shape:
                 raise UsageError(
-                    f"model: {where}: output {name!r}: found {array.dtype} of shape {array.shape}; the first batch has"
-                    f" {dtype} of shape {('n', *shape)}".replace("'n'", "n")
+                    f"model: {where}: output {name!r}: found {types[name]} of shape {array.shape}; the first batch has"
+                    f" {self._types[name]} of shape {('n', *shape)}".replace("'n'", "n")
                 )
 
     def _bands(self, batch: Batch, outputs: dict[str, NDArray[Any]]) -> tuple[PredictionBand, ...]:
@@ -230,6 +236,7 @@ class ModelPredictions:
                         kind=_KINDS[array.dtype],
                         length=array[0].size,
                         reading=reading,
+                        dtype=self._types[feature],
                     )
                 )
         names = [band.name for band in bands]

@@ -19,8 +19,14 @@ __all__ = ["OutputForm", "named_outputs"]
 _INT64_MAX = 2**63 - 1
 
 
-def named_outputs(returned: Any, name: str, where: str) -> tuple[dict[str, NDArray[Any]], int]:
-    """The arrays of what a model returned, of uint8, int64 or float32; and how many values became infinite.
+def named_outputs(
+    returned: Any, name: str, where: str
+) -> tuple[dict[str, NDArray[Any]], dict[str, np.dtype[Any]], int]:
+    """The arrays of what a model returned, of uint8, int64 or float32, as in records; the types of a raster of them;
+    and how many values became infinite.
+
+    A raster holds whole numbers in the type that the model gave, uint64 as int64, booleans as uint8, and numbers of
+    float16, bfloat16 and float64 as float32.
 
     Parameters
     ----------
@@ -57,12 +63,16 @@ def named_outputs(returned: Any, name: str, where: str) -> tuple[dict[str, NDArr
         )
     infinite = 0
     found = {}
+    types = {}
     for key, value in given.items():
         if not isinstance(key, str):
             raise UsageError(f"model: {where}: found the name {key!r} in a mapping; allowed are texts")
-        found[key], count = _plain(_as_array(value), f"{where}: output {key!r}")
+        array = _as_array(value)
+        found[key], count = _plain(array, f"{where}: output {key!r}")
+        is_narrow = array.dtype.kind in "iu" and array.dtype != np.uint64
+        types[key] = array.dtype.newbyteorder("=") if is_narrow else found[key].dtype
         infinite += count
-    return found, infinite
+    return found, types, infinite
 
 
 def _as_array(value: Any) -> NDArray[Any]:
