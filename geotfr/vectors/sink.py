@@ -20,8 +20,9 @@ from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.grid.crs import crs_wkt
 from geotfr.vectors.columns import splits_of
 from geotfr.vectors.extra import load
+from geotfr.vectors.geometry import shapes_of_wkb
 from geotfr.vectors.geoparquet import ByteSink, Writable, geo_metadata
-from geotfr.vectors.ogr_fields import OgrColumn
+from geotfr.vectors.ogr_fields import OgrColumn, OgrGeometry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -143,13 +144,8 @@ def write_table(
             _write_csv(target, shape, counted())
         else:
             _write_parquet(target, shape, counted())
-    warnings = tuple(
-        f"{column.field.name}: {column.rounded:,} times are rounded to milliseconds, which is what {suffix} holds;"
-        " .parquet and .csv keep them"
-        for column in held
-        if column.rounded
-    )
-    return WrittenTable(columns=tuple(shape.schema.names), warnings=warnings)
+    told = tuple(warning for column in held for warning in column.warnings())
+    return WrittenTable(columns=tuple(shape.schema.names), warnings=told)
 
 
 def to_frame(shape: TableShape, batches: Iterable[Any]) -> Any:
@@ -182,7 +178,7 @@ def _after(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callabl
     return lambda array: second(first(array))
 
 
-def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any], list[OgrColumn]]:
+def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any], list[OgrColumn | OgrGeometry]]:
     """``shape`` as the format can hold it, what makes its batches of the table's, and columns that GDAL writes.
 
     Parquet has arrays of any form. GeoJSON has flat lists. Elsewhere an array of known length becomes the columns
@@ -193,7 +189,7 @@ def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], 
     if suffix in _PARQUET:
         return shape, lambda batch: batch, []
     fields: list[Any] = []
-    columns: list[OgrColumn] = []
+    columns: list[OgrColumn | OgrGeometry] = []
     makers: list[tuple[str, Callable[[Any], Any]]] = []
     for field in shape.schema:
         if pa.types.is_nested(field.type) and suffix not in (".geojson", ".json"):
@@ -203,7 +199,12 @@ def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], 
         else:
             parts = [(field, lambda array: array)]
         if suffix in _DRIVERS:
-            held = [OgrColumn(part, where=str(path)) for part, _ in parts]
+            held: list[OgrColumn | OgrGeometry] = [
+                OgrGeometry(part, where=str(path), suffix=suffix)
+                if part.name == shape.geometry
+                else OgrColumn(part, where=str(path), suffix=suffix)
+                for part, _ in parts
+            ]
             parts = [(column.field, _after(make, column)) for column, (_, make) in zip(held, parts, strict=True)]
             columns += held
         fields += [part for part, _ in parts]
@@ -292,7 +293,7 @@ def _with_wkt(batch: Any, shape: TableShape, schema: Any) -> Any:
 
     pa = load("pyarrow")
     place = batch.schema.get_field_index(shape.geometry)
-    shapes = shapely.from_wkb(batch.column(place).to_numpy(zero_copy_only=False))
+    shapes = shapes_of_wkb(batch.column(place), where="the records", first_row=0)
     texts = pa.array(shapely.to_wkt(shapes, rounding_precision=-1), pa.string())
     arrays = [texts if number == place else batch.column(number) for number in range(batch.num_columns)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

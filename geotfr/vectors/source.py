@@ -21,6 +21,7 @@ from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.expression import parse_expression
 from geotfr.vectors.extra import load
 from geotfr.vectors.linked_crs import check_no_linked_crs
+from geotfr.vectors.ogr_stream import STREAM_OPTIONS, OgrTimes, check_batch, read_features_one_by_one, time_columns
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -107,6 +108,8 @@ class Table:
         Their number, if known.
     batches
         A new iterator of pyarrow RecordBatches.
+    warnings
+        What a user should know of how it is read, one line each.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Table:
     is_points: bool
     rows: int | None
     batches: Callable[[], Iterator[Any]]
+    warnings: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -381,13 +385,14 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
     layer = _layer(name, target, request)
 
     @contextlib.contextmanager
-    def opened() -> Iterator[tuple[dict[str, Any], Any]]:
+    def opened(**chosen: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+        read_features_one_by_one()
         with contextlib.ExitStack() as stack:
             with warnings.catch_warnings():
                 # GDAL's remarks on odd files; what can't be read is an error.
                 warnings.simplefilter("ignore", RuntimeWarning)
                 reading = raw.open_arrow(
-                    target, layer=layer, where=request.where, use_pyarrow=True, batch_size=_OGR_ROWS
+                    target, layer=layer, where=request.where, batch_size=_OGR_ROWS, **STREAM_OPTIONS, **chosen
                 )
                 found = stack.enter_context(reading)
             yield found
@@ -398,10 +403,22 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
         schema, crs = reader.schema, meta["crs"]
         geometry = (meta["geometry_name"] or "wkb_geometry") if meta["geometry_type"] is not None else None
         is_points = meta["geometry_type"] in ("Point", "2.5D Point", "Point Z")
+        timed = time_columns(meta, schema)
+    times = OgrTimes({})
+    if timed:
+        # The condition may ask for other columns.
+        chosen: dict[str, Any] = {} if request.where is not None else {"columns": timed, "read_geometry": False}
+        with _told(told), opened(**chosen) as (_, reader):
+            times = OgrTimes.of(timed, reader, table=name)
+        schema = times.schema(schema)
 
     def batches() -> Iterator[Any]:
+        row = 0
         with opened() as (_, reader):
-            yield from reader
+            for batch in reader:
+                check_batch(batch, table=name, first_row=row)
+                yield times.typed(batch, schema, table=name, first_row=row) if timed else batch
+                row += batch.num_rows
 
     return Table(
         name=name,
@@ -413,6 +430,7 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
         is_points=is_points,
         rows=None,
         batches=_reading(told, batches),
+        warnings=times.warnings,
     )
 
 

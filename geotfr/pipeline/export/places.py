@@ -12,6 +12,7 @@ import numpy as np
 from geotfr.errors import InputError, MissingInputError, UsageError
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.choose import ClassBand, PatchChoice
+from geotfr.pipeline.export.labels import far_warnings, unplaced_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +48,11 @@ def patch_choice(
     wanted = options.choice
     given: NDArray[np.bool_] | None = None
     columns: dict[str, NDArray[np.int64]] = {}
+    warnings: list[str] = []
     if wanted is not None and wanted.keep is not None:
-        given = _kept(layout, wanted, columns)
+        given = _kept(layout, wanted, columns, warnings)
     if wanted is not None and wanted.within is not None:
-        inside = _lying_in(layout, wanted.within, option="--within", whole=True)
+        inside = _lying_in(layout, wanted.within, warnings, option="--within", whole=True)
         given = inside if given is None else given & inside
     return PatchChoice(
         layout,
@@ -59,6 +61,7 @@ def patch_choice(
         classes=_class_band(wanted, features, labels),
         given=given,
         columns=columns,
+        warnings=tuple(warnings),
     )
 
 
@@ -77,7 +80,9 @@ def _class_band(
     return ClassBand(name=name, plane=by_name[name].planes[0], classes=classes)
 
 
-def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
+def _kept(
+    layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray[np.int64]], warnings: list[str]
+) -> NDArray[np.bool_]:
     """What ``keep`` names: numbers, or the patches whose centre lies in a footprint."""
     keep = wanted.keep
     if isinstance(keep, tuple):
@@ -96,7 +101,7 @@ def _kept(layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray
             columns[wanted.column][numbers] = codes
         return found
     if table.has_geometry:
-        return _lying_in(layout, keep, option="--keep", whole=False)
+        return _lying_in(layout, keep, warnings, option="--keep", whole=False)
     raise InputError(
         f"{table.name}: has neither a column {NUMBER!r} nor footprints; there are {', '.join(table.columns)}"
     )
@@ -133,18 +138,24 @@ def _numbered(layout: PatchLayout, numbers: NDArray[np.int64], name: str) -> NDA
     return found
 
 
-def _lying_in(layout: PatchLayout, source: Any, *, option: str, whole: bool) -> NDArray[np.bool_]:
-    """``(patch,) bool``: the patches that lie wholly in the shapes of ``source``, or whose centre does."""
+def _lying_in(layout: PatchLayout, source: Any, warnings: list[str], *, option: str, whole: bool) -> NDArray[np.bool_]:
+    """``(patch,) bool``: the patches that lie wholly in the shapes of ``source``, or whose centre does.
+
+    What is told of shapes that are left out is added to ``warnings``.
+    """
     import shapely
 
-    from geotfr.rasters.burn import in_pixels
+    from geotfr.rasters.burn import cut_to_reach, in_pixels
     from geotfr.vectors.shapes import read_shapes
     from geotfr.vectors.source import TableRequest
 
     found = read_shapes(
         source, TableRequest(layer_option=""), crs=layout.geobox.crs, field=None, crs_option="a CRS in the file"
     )
-    shapes = in_pixels(found.shapes[~shapely.is_missing(found.shapes)], layout.geobox)
+    there = found.shapes[~shapely.is_missing(found.shapes)]
+    shapes, is_cut = cut_to_reach(in_pixels(there, layout.geobox), layout.geobox.shape_yx)
+    warnings += [*unplaced_warnings(found), *far_warnings(found.name, shapes, is_cut)]
+    shapes = shapes[~(shapely.is_missing(shapes) | shapely.is_empty(shapes))]
     if not (shapely.get_dimensions(shapes) == 2).all() or not len(shapes):
         raise InputError(f"{found.name}: {option} needs polygons")
     area = shapely.union_all(shapely.make_valid(shapes))
