@@ -141,7 +141,9 @@ class OgrGeometry:
         if self._suffix == ".fgb":
             self._empty += int(np.count_nonzero(is_empty))
             return
-        self._infinite += int(np.count_nonzero(~finite_shapes(shapes, slice(2 + int(shapely.has_z(shapes).any())))))
+        is_finite, is_high = finite_shapes(shapes), shapely.has_z(shapes)
+        is_finite[is_high] &= finite_shapes(shapes[is_high], slice(3))
+        self._infinite += int(np.count_nonzero(~is_finite))
         self._empty += int(np.count_nonzero(is_empty & (shapely.get_type_id(shapes) == shapely.GeometryType.POINT)))
 
     def warnings(self) -> list[str]:

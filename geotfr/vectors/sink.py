@@ -21,7 +21,7 @@ from geotfr.grid.crs import crs_wkt
 from geotfr.vectors.columns import splits_of
 from geotfr.vectors.extra import load
 from geotfr.vectors.geometry import shapes_of_wkb
-from geotfr.vectors.geoparquet import ByteSink, Writable, geo_metadata
+from geotfr.vectors.geoparquet import BBOX, ByteSink, Writable, bbox_column, bbox_type, geo_metadata, wkb_bounds
 from geotfr.vectors.ogr_fields import OgrColumn, OgrGeometry
 
 if TYPE_CHECKING:
@@ -304,12 +304,18 @@ def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) ->
     schema = shape.schema
     if shape.geometry is not None:
         kinds = ["Point"] if shape.is_points else []
-        geo = geo_metadata(shape.geometry, geometry_types=kinds, crs=shape.crs)
-        schema = schema.with_metadata({"geo": json.dumps(geo)})
+        bbox = BBOX
+        while bbox in schema.names:
+            bbox += "_"
+        geo = geo_metadata(shape.geometry, geometry_types=kinds, crs=shape.crs, bbox=bbox)
+        schema = schema.append(pa.field(bbox, bbox_type())).with_metadata({"geo": json.dumps(geo)})
+        batches = (_with_bounds(batch, shape.geometry, schema) for batch in batches)
     # Dictionaries of measured numbers only cost time.
     types = pa.types
     worth = [field.name for field in schema if types.is_string(field.type) or types.is_boolean(field.type)]
-    with pq.ParquetWriter(pa.PythonFile(Writable(file), "w"), schema, use_dictionary=worth or False) as writer:
+    with pq.ParquetWriter(
+        pa.PythonFile(Writable(file), "w"), schema, compression="zstd", use_dictionary=worth or False
+    ) as writer:
         held: list[Any] = []
         rows = 0
         for batch in batches:
@@ -320,6 +326,12 @@ def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) ->
                 held, rows = [], 0
         if held:
             writer.write_table(_joined(held, schema))
+
+
+def _with_bounds(batch: Any, geometry: str, schema: Any) -> Any:
+    """The batch with a last column of the bounds of its geometries."""
+    bounds = bbox_column(wkb_bounds(batch.column(batch.schema.get_field_index(geometry))))
+    return load("pyarrow").RecordBatch.from_arrays([*batch.columns, bounds], schema=schema.remove_metadata())
 
 
 def _joined(batches: Sequence[Any], schema: Any) -> Any:

@@ -20,6 +20,7 @@ from geotfr.vectors.condition import condition_on, filtered
 from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.expression import parse_expression
 from geotfr.vectors.extra import load
+from geotfr.vectors.geoparquet import covering_columns
 from geotfr.vectors.linked_crs import check_no_linked_crs
 from geotfr.vectors.ogr_stream import STREAM_OPTIONS, OgrTimes, check_batch, read_features_one_by_one, time_columns
 
@@ -284,15 +285,19 @@ def _reading(name: str, batches: Callable[[], Iterator[Any]]) -> Callable[[], It
 
 def _from_parquet(path: Path, request: TableRequest) -> Table:
     del request
-    pq = load("pyarrow.parquet")
+    pq, is_struct = load("pyarrow.parquet"), load("pyarrow").types.is_struct
     name = str(path)
     with _told(name), pq.ParquetFile(path) as file:
         schema, metadata, rows = file.schema_arrow, file.schema_arrow.metadata or {}, file.metadata.num_rows
-    geometry, crs, is_points = _geoparquet(name, metadata.get(b"geo"))
+    geometry, crs, is_points, covering = _geoparquet(name, metadata.get(b"geo"))
+    # Bounds of geometries are no columns of the table's own.
+    own = [place for place, field in enumerate(schema) if field.name not in covering or not is_struct(field.type)]
+    schema = load("pyarrow").schema([schema.field(place) for place in own])
 
     def batches() -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=_batch_rows(schema))
+            for batch in file.iter_batches(batch_size=_batch_rows(schema)):
+                yield batch.select(own) if covering else batch
 
     return Table(
         name=name,
@@ -307,10 +312,10 @@ def _from_parquet(path: Path, request: TableRequest) -> Table:
     )
 
 
-def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool]:
-    """The geometry column, the CRS, and whether there are points alone, as GeoParquet's metadata tell."""
+def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool, set[str]]:
+    """The geometry column, the CRS, whether there are points alone, and columns of bounds, as the metadata tell."""
     if geo is None:
-        return None, "", False
+        return None, "", False, set()
     import json
 
     found = parse_json(geo, name=name, what="GeoParquet description")
@@ -318,12 +323,13 @@ def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool]:
         primary = str(found["primary_column"])
         column = found["columns"][primary]
         encoding, crs, kinds = column["encoding"], column.get("crs", "OGC:CRS84"), set(column["geometry_types"])
+        covering = covering_columns(found)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{name}: its GeoParquet description lacks {error}") from error
     if encoding != "WKB":
         raise InputError(f"{name}: its geometries are encoded as {encoding!r}; write them as WKB first")
     text = "" if crs is None else crs_text(crs if isinstance(crs, str) else json.dumps(crs))
-    return primary, text, bool(kinds) and kinds <= {"Point", "Point Z"}
+    return primary, text, bool(kinds) and kinds <= {"Point", "Point Z"}, covering
 
 
 def _from_csv(path: Path, request: TableRequest) -> Table:
