@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from geotfr.errors import LimitError, MissingInputError, UsageError
+from geotfr.stores.path import local_text
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -77,12 +78,12 @@ def parse_region(text: str) -> Region:
     """
     found = text.strip()
     if found.startswith("@"):
-        return _in_text(_read(Path(found[1:])), name=found[1:])
+        return _in_text(_read(Path(local_text(found[1:]))), name=found[1:])
     region = _box(found)
     if region is not None:
         return region
     if not found.startswith("{") and not _WKT.match(found):
-        return _in_text(_read(Path(found)), name=found)
+        return _in_text(_read(Path(local_text(found))), name=found)
     return _in_text(found, name="--region")
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import GeotfrError, InputError, MissingInputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.mixer.strict_json import parse_json
+from geotfr.stores.path import local_text
 from geotfr.vectors.condition import condition_on, filtered
 from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.expression import parse_expression
@@ -170,7 +171,7 @@ def open_table(source: Any, request: TableRequest) -> Table:
     if is_frame(source):
         table = _from_frame(source)
     else:
-        path = Path(source)
+        path = Path(local_text(os.fspath(source)))
         table = {"parquet": _from_parquet, "csv": _from_csv, "ogr": _from_ogr}[_format(path)](path, request)
     is_ogr = table.file is not None and _format(table.file) == "ogr"
     if request.layer is not None and not is_ogr:

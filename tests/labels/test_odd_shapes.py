@@ -178,6 +178,20 @@ def test_the_patch_table_has_a_share_of_every_class(classes: str | None, tmp_pat
         assert absent.to_pylist() == [0.0] * table.num_rows
 
 
+def test_readers_of_a_patch_table_choose_patches_by_their_bounds(tmp_path: Path) -> None:
+    result = geotfr.export_image(scene(tmp_path), tmp_path / "out", patch_dimensions=PATCH, patch_table=True)
+    assert result.patch_table is not None
+    whole = geopandas.read_parquet(result.patch_table)
+    # A little inside the first patch.
+    bounds = tuple(whole.geometry.iloc[0].buffer(-1).bounds)
+    assert list(geopandas.read_parquet(result.patch_table, bbox=bounds)["number"]) == [0]
+    metadata = pq.ParquetFile(result.patch_table).metadata.row_group(0)
+    packed = {metadata.column(n).path_in_schema: metadata.column(n).compression for n in range(metadata.num_columns)}
+    assert packed["number"] == packed["bbox.xmin"] == "ZSTD"
+    boxes = [tuple(box.values()) for box in pq.read_table(result.patch_table)["bbox"].to_pylist()]
+    assert boxes == [shape.bounds for shape in whole.geometry]
+
+
 def write_csv(path: Path, rows: list[dict[str, str]]) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
