@@ -36,11 +36,9 @@ def read_features_one_by_one() -> None:
     load("pyogrio").set_gdal_config_options({"OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES"})
 
 
-def time_columns(meta: Mapping[str, Any], schema: Any) -> list[str]:
-    """The columns of dates with times, which come as text."""
-    types = load("pyarrow").types
-    kinds = zip(meta["fields"], meta["ogr_types"], strict=True)
-    return [str(name) for name, kind in kinds if kind == "OFTDateTime" and types.is_string(schema.field(name).type)]
+def time_columns(schema: Any) -> list[str]:
+    """The columns of dates with times, which come as text, as GDAL marks them in the stream's pyarrow ``schema``."""
+    return [str(field.name) for field in schema if (field.metadata or {}).get(b"GDAL:OGR:type") == b"DateTime"]
 
 
 @dataclass(frozen=True, slots=True)

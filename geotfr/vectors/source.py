@@ -410,7 +410,7 @@ def _from_ogr(path: Path, request: TableRequest) -> Table:
         schema, crs = reader.schema, meta["crs"]
         geometry = (meta["geometry_name"] or "wkb_geometry") if meta["geometry_type"] is not None else None
         is_points = meta["geometry_type"] in ("Point", "2.5D Point", "Point Z")
-        timed = time_columns(meta, schema)
+        timed = time_columns(schema)
     times = OgrTimes({})
     if timed:
         # The condition may ask for other columns.
