@@ -17,6 +17,7 @@ import numpy as np
 
 from geotfr.errors import InputError, LimitError, MissingInputError, UsageError
 from geotfr.regular_files import open_regular
+from geotfr.stores.path import local_text
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -91,9 +92,9 @@ def region_file(text: str) -> str | None:
     """
     found = text.strip()
     if found.startswith("@"):
-        return found[1:]
+        return local_text(found[1:])
     is_text = found.startswith("{") or _WKT.match(found) is not None or _numbers(found) is not None
-    return None if is_text else found
+    return None if is_text else local_text(found)
 
 
 def _read(path: Path) -> str:

@@ -14,6 +14,7 @@ from geotfr.errors import UsageError
 from geotfr.flags import checked_flags
 from geotfr.options.scope import BYTES, FILES
 from geotfr.options.values import texts
+from geotfr.stores.path import local_text
 
 __all__ = ["LABEL_FEATURES", "LabelKeywords", "LabelOptions", "label_options"]
 
@@ -99,7 +100,7 @@ class LabelOptions:
     @property
     def path(self) -> str | None:
         """The source's path; None for a frame."""
-        return os.fspath(self.source) if isinstance(self.source, str | os.PathLike) else None
+        return local_text(os.fspath(self.source)) if isinstance(self.source, str | os.PathLike) else None
 
     @property
     def band(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from geotfr.patches.statistics import PatchStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,12 @@ class ClassCounts:
             counts[row : row + len(part.counts), np.searchsorted(classes, part.classes)] = part.counts
             row += len(part.counts)
         return ClassCounts(classes=classes, counts=counts)
+
+    def with_classes(self, values: Iterable[int]) -> ClassCounts:
+        """The counts with a class for each of ``values``, 0 pixels where it had none."""
+        missing = sorted(set(values) - set(self.classes.tolist()))
+        empty = ClassCounts(classes=np.array(missing, np.int64), counts=np.zeros((0, len(missing)), np.int64))
+        return ClassCounts.joined([self, empty]) if missing else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +75,12 @@ class PatchRows:
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    def with_classes(self, known: Mapping[str, Iterable[int]]) -> PatchRows:
+        """The rows with the classes that are ``known`` of their label bands, 0 pixels where a class has none."""
+        return replace(
+            self, classes={name: counts.with_classes(known.get(name, ())) for name, counts in self.classes.items()}
+        )
 
     @staticmethod
     def joined(parts: Sequence[PatchRows]) -> PatchRows:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from geotfr.errors import UsageError
-from geotfr.stores.path import is_there
+from geotfr.stores.path import is_there, local_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,6 +108,7 @@ def parse_source(text: str) -> SourceSpec:
     >>> parse_source("s3://bucket/scene.tif").band is None
     True
     """
+    text = local_text(text)
     match = re.fullmatch(r"(.+):([0-9]+)", text, re.DOTALL)
     if match is None or is_there(text):
         return SourceSpec(text)

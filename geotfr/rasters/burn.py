@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
     from geotfr.grid import GeoBox, Window
 
-__all__ = ["BurntBand", "burnt_dtype", "in_pixels"]
+__all__ = ["REACH_PX", "BurntBand", "burnt_dtype", "cut_to_reach", "in_pixels"]
+
+REACH_PX = 1 << 22
+"""How far beyond the grid shapes are kept whole. GDAL walks along edges, and counts pixels in 32 bits."""
+
+_FARTHEST_PX = 1e15
+"""Where coordinates have no whole pixels any more, nearly."""
 
 # The types that GDAL burns into, the smallest first.
 _DTYPES = tuple(np.dtype(name) for name in ("uint8", "uint16", "int16", "int32", "uint32"))
@@ -44,15 +50,53 @@ def burnt_dtype(values: Sequence[int]) -> np.dtype[np.generic]:
 
 
 def in_pixels(shapes: NDArray[np.object_], geobox: GeoBox) -> NDArray[np.object_]:
-    """``shapes`` ``(n,)`` of the grid's CRS in its pixel coordinates (column, row); None stays None."""
+    """``shapes`` ``(n,)`` of the grid's CRS in its pixel coordinates (column, row); None stays None.
+
+    Vertices too far away for a number become infinite.
+    """
     a, b, c, d, e, f = geobox.affine
     scale = a * e - b * d
 
     def moved(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-        x, y = xy[:, 0] - c, xy[:, 1] - f
-        return np.stack([(e * x - b * y) / scale, (a * y - d * x) / scale], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x, y = xy[:, 0] - c, xy[:, 1] - f
+            return np.stack([(e * x - b * y) / scale, (a * y - d * x) / scale], axis=1)
 
     return np.asarray(shapely.transform(shapes, moved), object)
+
+
+def cut_to_reach(
+    places: NDArray[np.object_], shape_yx: tuple[int, int]
+) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+    """Shapes that reach far beyond the grid, cut off :data:`REACH_PX` away from it.
+
+    Parameters
+    ----------
+    places
+        ``(n,)`` shapes in pixel coordinates of the grid, none missing.
+    shape_yx
+        The grid's size.
+
+    Returns
+    -------
+    places, is_cut
+        The shapes, and where they were cut, ``(n,) bool``. A shape with a vertex too far away to be placed becomes
+        None; one that is cut away whole is empty.
+    """
+    rows, cols = shape_yx
+    left, top, right, bottom = shapely.bounds(places).reshape(-1, 4).T
+    is_near = (left >= -REACH_PX) & (top >= -REACH_PX) & (right <= cols + REACH_PX) & (bottom <= rows + REACH_PX)
+    xy, owner = shapely.get_coordinates(places, return_index=True)
+    is_placed = np.ones(len(places), np.bool_)
+    is_placed[owner[~(np.abs(xy) <= _FARTHEST_PX).all(axis=1)]] = False
+    if (is_near & is_placed).all():
+        return places, np.zeros(len(places), np.bool_)
+    places = places.copy()
+    places[~is_placed] = None
+    is_cut = is_placed & ~is_near
+    reach = shapely.box(-REACH_PX, -REACH_PX, cols + REACH_PX, rows + REACH_PX)
+    places[is_cut] = shapely.intersection(shapely.make_valid(places[is_cut]), reach)
+    return places, is_cut
 
 
 class BurntBand:

@@ -26,6 +26,43 @@ if TYPE_CHECKING:
 __all__ = ["ByteStream", "Compression", "open_stream"]
 
 _DEFLATE = 8
+_PACKED = {
+    b"PK\x03\x04": "a zip archive",
+    b"PK\x05\x06": "an empty zip archive",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ\0": "an xz file",
+    b"\x04\x22\x4d\x18": "an lz4 file",
+    b"\xff\x06\0\0sNaPpY": "a snappy file",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a rar archive",
+}
+"""How files begin that may hold another one."""
+
+_FORMATS = {
+    b"II*\0": "a TIFF file",
+    b"MM\0*": "a TIFF file",
+    b"II+\0": "a BigTIFF file",
+    b"MM\0+": "a BigTIFF file",
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
+    b"CDF\x01": "a netCDF file",
+    b"CDF\x02": "a netCDF file",
+    b"CDF\x05": "a netCDF file",
+    b"\x89PNG\r\n\x1a\n": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"RIFF": "a RIFF file, as WebP is",
+    b"\0\0\0\x0cjP  ": "a JPEG 2000 picture",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x93NUMPY": "a NumPy array",
+    b"SQLite format 3\0": "an SQLite file, as GeoPackage is",
+    b"fgb\x03": "a FlatGeobuf file",
+    b"\0\0\x27\x0a": "a Shapefile",
+    b"%PDF": "a PDF file",
+}
+"""How files of other formats begin."""
+
 _NAMES = {"none": "plain TFRecord", "gzip": "gzip", "zlib": "zlib"}
 # Printable ASCII, white space, and what UTF-8 is made of.
 _TEXT_BYTES = bytes((*range(0x20, 0x7F), 0x09, 0x0A, 0x0C, 0x0D, *range(0x80, 0x100)))
@@ -94,7 +131,7 @@ def _open_file(path: str) -> tuple[io.RawIOBase, int]:
         # Asked first: opening a pipe would wait for its other end.
         if not stat.S_ISREG(place.stat().st_mode):
             raise InputError(f"{path}: not a regular file; give a TFRecord file")
-        file = io.FileIO(path)
+        file = io.FileIO(place)
     except FileNotFoundError as error:
         raise MissingInputError(f"{path}: no such file") from error
     except OSError as error:
@@ -110,11 +147,14 @@ def _first_bytes(file: io.RawIOBase, path: str) -> bytes:
 
 
 def _compression_of(path: str, head: bytes) -> Literal["none", "gzip", "zlib"]:
-    """What a file that begins with ``head`` is; raises RecordError for text."""
+    """What a file that begins with ``head`` is; raises RecordError for text, and for another format that is known."""
     if not head or _is_header(head):
         return "none"
     if head.startswith(GZIP_MAGIC):
         return "gzip"
+    other = _other_format(head)
+    if other:
+        raise RecordError(f"{path}: {other[0]}, not TFRecord; {other[1]}")
     # A damaged header of a plain file has zeros in the upper half of its length; deflate has not.
     if head[0] & 0x8F == _DEFLATE and int.from_bytes(head[:2], "big") % 31 == 0 and head[4:8].strip(b"\0"):
         return "zlib"
@@ -122,6 +162,17 @@ def _compression_of(path: str, head: bytes) -> Literal["none", "gzip", "zlib"]:
     if kind:
         raise RecordError(f"{path}: {kind}, not TFRecord; fetch the file itself")
     return "none"
+
+
+def _other_format(head: bytes) -> tuple[str, str] | None:
+    """The name of the format that ``head`` begins with, and what to do; None for one that isn't known."""
+    for begin, name in _PACKED.items():
+        if head.startswith(begin):
+            return name, "unpack it, and give the file inside"
+    for begin, name in _FORMATS.items():
+        if head.startswith(begin):
+            return name, "give the TFRecord file"
+    return ("a tar archive", "unpack it, and give the file inside") if head[257:262] == b"ustar" else None
 
 
 def _is_header(head: bytes) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from geotfr.stores.client import StoreClient, StoredObject
 
-__all__ = ["StorePath", "any_path", "input_path", "is_local", "is_there", "output_path"]
+__all__ = ["StorePath", "any_path", "input_path", "is_local", "is_there", "local_text", "output_path"]
 
 _BUFFER_BYTES = 64 << 10
 _IS_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EBADF})
@@ -92,12 +92,35 @@ def _reachable(path: Path, error: type[InputError | OutputError]) -> Path:
     return path
 
 
+def local_text(text: str) -> str:
+    """A user's text for a local path, with ``~`` and ``file://`` as a shell and a browser take them; else as it is.
+
+    What is there under the very name, as a folder called ``~``, is that.
+
+    Raises
+    ------
+    UsageError
+        A file of another host.
+
+    >>> local_text("file:///data/a%20b.tif"), local_text("a~.tif"), local_text("s3://bucket/a.tif")
+    ('/data/a b.tif', 'a~.tif', 's3://bucket/a.tif')
+    """
+    if text.startswith("~") and not os.path.lexists(text):
+        return os.path.expanduser(text)  # noqa: PTH111
+    if text[:7].lower() != "file://" or os.path.lexists(text):
+        return text
+    host, slash, path = text[7:].partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise UsageError(f"{text}: a file of another host, or none; give file:///FOLDER/FILE, or the path alone")
+    return urllib.parse.unquote("/" + path)
+
+
 def _of_text(text: str) -> Path:
     if not text:
         raise UsageError("path: found an empty text; give a file, a folder ('.' for this one) or an address")
     scheme = address_scheme(text)
-    if not scheme or os.path.lexists(text):
-        return Path(text)
+    if not scheme or scheme == "file" or os.path.lexists(text):
+        return Path(local_text(text))
     if scheme in STORE_SCHEMES:
         return StorePath(StoreAddress.of_folder(text).folder)
     if scheme not in WEB_SCHEMES:

@@ -36,14 +36,15 @@ class ColumnTally:
         Whole numbers beyond 2^24 that a float32 can't hold.
     infinite
         Finite numbers that became infinite in float32.
-    heights
-        Points whose z is left out.
+    heights, measures
+        Geometries whose z, and whose m, is left out.
     """
 
     absent: int = 0
     inexact: int = 0
     infinite: int = 0
     heights: int = 0
+    measures: int = 0
 
     def add(self, other: ColumnTally) -> None:
         """Count ``other`` in."""
@@ -51,6 +52,7 @@ class ColumnTally:
         self.inexact += other.inexact
         self.infinite += other.infinite
         self.heights += other.heights
+        self.measures += other.measures
 
 
 @dataclass(slots=True)

@@ -28,6 +28,8 @@ _MOST_FAILURES = 2
 _NO_GEOMETRY, _POINT = 100, 1
 _EPSG = b"EPSG"
 _POINTERS_OF_A_STREAM = 5
+# Times as text keep their zones; see ogr_stream.py.
+_STREAM_OPTIONS = ("INCLUDE_FID=NO", "GEOMETRY_METADATA_ENCODING=GEOARROW", "DATETIME_AS_STRING=YES")
 
 _P, _S, _I, _U = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint
 _LIST = ctypes.POINTER(ctypes.c_char_p)
@@ -114,6 +116,8 @@ def open_layer(
         None of ``drivers`` opens the file, the condition is none, or GDAL fails while it reads.
     """
     gdal, pa = _gdal(), load("pyarrow")
+    # The stream that GDAL has for FlatGeobuf itself is wrong at null geometries. The setting stays for this process.
+    load("pyogrio").set_gdal_config_options({"OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES"})
     stream = (ctypes.c_void_p * _POINTERS_OF_A_STREAM)()
     with _opened(path, drivers) as dataset:
         with _failures() as failures:
@@ -121,9 +125,7 @@ def open_layer(
             if where and gdal.OGR_L_SetAttributeFilter(found, where.encode()) != 0:
                 raise RuntimeError(_told(failures) or f"no condition: {where!r}")
             gdal.OGR_L_ResetReading(found)
-            options = _list(
-                "INCLUDE_FID=NO", f"MAX_FEATURES_IN_BATCH={batch_rows}", "GEOMETRY_METADATA_ENCODING=GEOARROW"
-            )
+            options = _list(*_STREAM_OPTIONS, f"MAX_FEATURES_IN_BATCH={batch_rows}")
             if not gdal.OGR_L_GetArrowStream(found, ctypes.addressof(stream), options):
                 raise RuntimeError(_told(failures) or "no rows can be read")
             kind = gdal.OGR_L_GetGeomType(found)

@@ -15,7 +15,7 @@ from geotfr.grid.footprints import LONLAT, bounds_outlines
 from geotfr.mixer.patch_tables import PATCH_TABLE_KEY
 from geotfr.vectors.arrow_arrays import numbers, texts_by_number
 from geotfr.vectors.extra import load_arrow
-from geotfr.vectors.geoparquet import geo_metadata, outline_wkb
+from geotfr.vectors.geoparquet import BBOX, bbox_column, geo_metadata, outline_wkb, wkb_bounds
 from geotfr.vectors.patch_table import TABLE_FORMAT, write_batches
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_joined_tables"]
 
-_LAST = ("west", "south", "east", "north", "source", "split", "geometry")
+_LAST = ("west", "south", "east", "north", "source", "split", "geometry", BBOX)
 
 
 def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before: PatchTable | None = None) -> int:
@@ -66,7 +66,13 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
         "extra": {**({} if before is None else before.extra), "members": [table.path.name for table in tables]},
     }
     splits = _Splits(before)
-    geo = geo_metadata("geometry", geometry_types=["Polygon"], crs=crs if is_one_crs else LONLAT, is_ccw=True)
+    geo = geo_metadata(
+        "geometry",
+        geometry_types=["Polygon"],
+        crs=crs if is_one_crs else LONLAT,
+        is_ccw=True,
+        bbox=BBOX if BBOX in names else None,
+    )
     schema = pa.schema(
         [pa.field(name, types[name]) for name in names],
         metadata={"geo": json.dumps(geo), PATCH_TABLE_KEY: json.dumps(described)},
@@ -77,11 +83,7 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
             counted = {_class_band(name) for name in table.names} - {None}
             for group in table.groups():
                 arrays = {name: group[name] for name in group.column_names}
-                if not is_one_crs:
-                    west, south, east, north = (
-                        np.asarray(group[name].to_numpy(zero_copy_only=False), np.float64) for name in _LAST[:4]
-                    )
-                    arrays["geometry"] = outline_wkb(bounds_outlines(np.stack([west, south, east, north], axis=1)))
+                arrays |= _outlines(group, is_one_crs=is_one_crs)
                 arrays["split"] = splits.of(group)
                 none = numbers(np.zeros(group.num_rows))
                 for name in names:
@@ -92,6 +94,16 @@ def write_joined_tables(file: ByteSink, tables: Sequence[PatchTable], *, before:
 
     write_batches(file, schema, batches())
     return sum(map(len, tables))
+
+
+def _outlines(group: Any, *, is_one_crs: bool) -> dict[str, Any]:
+    """The columns of outlines and their bounds that the rows of ``group`` get, where they aren't the group's own."""
+    if not is_one_crs:
+        sides = [np.asarray(group[name].to_numpy(zero_copy_only=False), np.float64) for name in _LAST[:4]]
+        bounds = np.stack(sides, axis=1)
+        return {"geometry": outline_wkb(bounds_outlines(bounds)), BBOX: bbox_column(bounds)}
+    # A table of an earlier version has no bounds.
+    return {} if BBOX in group.column_names else {BBOX: bbox_column(wkb_bounds(group["geometry"]))}
 
 
 def _class_band(column: str) -> str | None:

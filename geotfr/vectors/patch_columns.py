@@ -10,7 +10,7 @@ from geotfr.grid.crs import same_crs
 from geotfr.grid.footprints import LONLAT, Footprints, bounds_outlines
 from geotfr.vectors import arrow_arrays as arrow
 from geotfr.vectors.extra import load_arrow
-from geotfr.vectors.geoparquet import outline_wkb
+from geotfr.vectors.geoparquet import BBOX, bbox_column, bbox_type, outline_wkb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class PatchColumns:
         for name, classes in self._classes.items():
             types |= {_share_name(name, value, self._classes): number for value in classes}
         types |= dict.fromkeys(("west", "south", "east", "north"), number)
-        types |= {"source": text, "split": text, "geometry": pa.binary()}
+        types |= {"source": text, "split": text, "geometry": pa.binary(), BBOX: bbox_type()}
         self.fields = [pa.field(name, kind) for name, kind in types.items()]
 
     def batches(self) -> Iterator[tuple[dict[str, Any], int]]:
@@ -120,6 +120,7 @@ class PatchColumns:
             "source": arrow.repeated_text(patches.source, count),
             "split": pa.nulls(count, pa.string()),
             "geometry": outline_wkb(outlines),
+            BBOX: bbox_column(np.concatenate([outlines.min(axis=1), outlines.max(axis=1)], axis=1)),
         }
 
     def _statistics(self, part: TablePart, rows: slice, count: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from geotfr.patches.layout import pixels_inside
 from geotfr.stores.path import input_path, is_local
 from geotfr.vectors import arrow_arrays
 from geotfr.vectors.extra import load_arrow
-from geotfr.vectors.geoparquet import Writable, geo_metadata
+from geotfr.vectors.geoparquet import BBOX, Writable, geo_metadata, leaf_columns
 from geotfr.vectors.patch_columns import GROUP_ROWS, PatchColumns, place_columns
 from geotfr.vectors.patch_set import PatchSet, TablePart
 
@@ -301,7 +301,9 @@ def write_patch_table(
     for name in added:
         if any(field.name == name for field in made.fields):
             raise UsageError(f"column {name!r} is the table's own; rename yours")
-    geo = geo_metadata("geometry", geometry_types=["Polygon"], crs=made.crs, bounds=made.bounds(), is_ccw=True)
+    geo = geo_metadata(
+        "geometry", geometry_types=["Polygon"], crs=made.crs, bounds=made.bounds(), is_ccw=True, bbox=BBOX
+    )
     described = {
         "format": TABLE_FORMAT,
         "geotfr_version": __version__,
@@ -405,9 +407,11 @@ def write_batches(file: ByteSink, schema: Any, batches: Iterator[Any]) -> None:
         for field in schema
         if pa.types.is_string(field.type) or field.name == "records" or field.name.startswith("count_")
     ]
-    # A third larger than zstd makes it, in 0.6 of the time; digests and means are noise to it.
-    compression = {name: "none" if name.startswith(_NOISE) else "snappy" for name in schema.names}
-    ordered = [field.name for field in schema if field.name not in _UNORDERED]
+    # Digests and means are noise to it.
+    compression = {
+        leaf: "none" if field.name.startswith(_NOISE) else "zstd" for field in schema for leaf in leaf_columns(field)
+    }
+    ordered = [leaf for field in schema if field.name not in _UNORDERED for leaf in leaf_columns(field)]
     try:
         with pq.ParquetWriter(
             pa.PythonFile(Writable(file), "w"),

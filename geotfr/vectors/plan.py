@@ -12,7 +12,7 @@ from geotfr.errors import InputError, UsageError
 from geotfr.records.kind import Kind
 from geotfr.vectors.arrow_arrays import as_numpy, present_rows
 from geotfr.vectors.features import ColumnTally, feature_of, number_column, text_column
-from geotfr.vectors.geometry import LONLAT, Places, geojson_of, points_of, transform_between
+from geotfr.vectors.geometry import LONLAT, Places, geojson_of, points_of, transform_between, wkb_axes
 from geotfr.vectors.types import ColumnInfo, describe_type, kind_of
 
 if TYPE_CHECKING:
@@ -79,37 +79,41 @@ class TablePlan:
             A value that fits no feature, see :func:`geotfr.vectors.features.feature_of`, or a geometry that is no
             point where points are wanted.
         """
-        made, heights = self._made(batch, first_row)
+        made, lost = self._made(batch, first_row)
         columns, tallies = [], []
         for info in self.columns:
             if info.is_made:
                 column = replace(made[info.source], name=info.name)
-                tally = ColumnTally(
-                    absent=int((~column.present).sum()), heights=heights if info.source == LATITUDE else 0
-                )
+                tally = ColumnTally(absent=int((~column.present).sum()))
+                if info.source != LONGITUDE:
+                    tally.add(lost)
             else:
                 column, tally = feature_of(batch.column(info.source), info, table=self.table.name, first_row=first_row)
             columns.append(column)
             tallies.append(tally)
         return columns, tallies
 
-    def _made(self, batch: Any, first_row: int) -> tuple[dict[str, FeatureColumn], int]:
-        """The features that are made from geometries, by name; and how many heights they leave out."""
+    def _made(self, batch: Any, first_row: int) -> tuple[dict[str, FeatureColumn], ColumnTally]:
+        """The features that are made from geometries, by name; and which of their axes are left out."""
         if self.geometry == "none":
-            return {}, 0
+            return {}, ColumnTally()
         if self.geometry == "lonlat":
-            x, y, heights = batch_points(self.table, batch, first_row, instead="use --geometry wkb or geojson, or ")
+            x, y, heights, measures = batch_points(
+                self.table, batch, first_row, instead="use --geometry wkb or geojson, or "
+            )
             if self.transform is not None:
                 x, y = self.transform(x, y)
             valid = np.isfinite(x) & np.isfinite(y)
             return {
                 LONGITUDE: number_column(LONGITUDE, x, valid),
                 LATITUDE: number_column(LATITUDE, y, valid),
-            }, heights
+            }, ColumnTally(heights=heights, measures=measures)
         array = batch.column(self.table.geometry)
+        lost = ColumnTally()
         if self.geometry == "geojson":
+            lost.measures = int(np.count_nonzero(wkb_axes(array)[1]))
             array = geojson_of(array, self.transform, where=self.table.name, first_row=first_row)
-        return {GEOMETRY: text_column(GEOMETRY, array)}, 0
+        return {GEOMETRY: text_column(GEOMETRY, array)}, lost
 
 
 def batch_points(table: Table, batch: Any, first_row: int, *, instead: str = "") -> Places:
@@ -248,5 +252,6 @@ def _check_names(infos: Sequence[ColumnInfo], made: Sequence[str], columns: Sequ
 
 def _notes(table: Table, mode: GeometryMode, asked: str | None, columns: Sequence[str]) -> tuple[str, ...]:
     if mode != "none" or asked is not None or not table.has_geometry or {LONGITUDE, LATITUDE} & set(columns):
-        return ()
-    return (f"{table.name}: the geometries are left out; --geometry lonlat, wkb or geojson keeps them",)
+        return table.warnings
+    left_out = f"{table.name}: the geometries are left out; --geometry lonlat, wkb or geojson keeps them"
+    return (*table.warnings, left_out)

@@ -93,7 +93,7 @@ def read_points(table: Table, selectors: str | Sequence[str] | None) -> Points:
     batches, xs, ys = [], [np.empty(0)], [np.empty(0)]
     rows = 0
     for batch in table.batches():
-        x, y, _ = batch_points(table, batch, rows)
+        x, y, *_ = batch_points(table, batch, rows)
         xs.append(x)
         ys.append(y)
         batches.append(batch.select([old for _, old in pairs]))

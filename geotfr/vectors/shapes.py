@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from geotfr.errors import InputError, UsageError
 from geotfr.options.values import nearest
 from geotfr.vectors.extra import load
-from geotfr.vectors.geometry import transform_between
+from geotfr.vectors.geometry import finite_shapes, shapes_of_wkb, transform_between
 from geotfr.vectors.plan import batch_points
 from geotfr.vectors.source import TableRequest, open_table
+from geotfr.vectors.wkt_column import with_wkt_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,14 +34,20 @@ class Shapes:
     name
         What they come from.
     shapes
-        ``(n,) object``: shapely geometries in two dimensions; None where there is none, or where the CRS can't hold it.
+        ``(n,) object``: shapely geometries in two dimensions; None where there is none, where a vertex isn't finite, or
+        where the CRS can't hold it.
     codes
         ``(n,) int64``: for each the place of its value in ``distinct``; -1 for null. All 0 where no column is asked
         for.
     distinct
-        The column's different values, in order; a single None where no column is asked for.
+        The column's different values, in order; a single None where no column is asked for. Of text those of all rows
+        of the source, whichever the condition selects, so that a class keeps its place.
     unplaced
         How many have a geometry that the CRS can't hold.
+    infinite
+        How many have a geometry with a vertex that isn't finite.
+    warnings
+        What a user should know of how the source is read, one line each.
     """
 
     name: str
@@ -48,6 +55,8 @@ class Shapes:
     codes: NDArray[np.int64]
     distinct: tuple[bool | int | float | str | None, ...]
     unplaced: int
+    infinite: int = 0
+    warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -72,9 +81,11 @@ def read_shapes(source: Any, request: TableRequest, *, crs: str, field: str | No
     """
     import shapely
 
-    table = open_table(source, request)
+    table = with_wkt_column(open_table(source, request), crs_option=crs_option, needs_crs=bool(crs))
     if not table.has_geometry:
-        raise InputError(f"{table.name}: has no geometries; give a file of polygons, lines or points")
+        raise InputError(
+            f"{table.name}: has no geometries; give a file of polygons, lines or points, or a column of WKT"
+        )
     if field is not None and field not in table.columns:
         raise InputError(
             f"{table.name}: there is no column {field!r}{nearest(field, table.columns)};"
@@ -92,16 +103,22 @@ def read_shapes(source: Any, request: TableRequest, *, crs: str, field: str | No
         rows += batch.num_rows
     shapes = shapely.force_2d(np.concatenate(found))
     shapes[shapely.is_empty(shapes)] = None
+    is_finite = finite_shapes(shapes)
+    shapes[~is_finite] = None
     there = ~shapely.is_missing(shapes)
     if crs:
         shapes = _transformed(shapes, table, crs)
     codes, distinct = _codes(table, field, values, rows)
+    if request.where is not None and field is not None and all(isinstance(value, str) for value in distinct):
+        codes, distinct = _among_all(codes, distinct, source, request, field)
     return Shapes(
         name=table.name,
         shapes=shapes,
         codes=codes,
         distinct=distinct,
         unplaced=int((there & shapely.is_missing(shapes)).sum()),
+        infinite=int((~is_finite).sum()),
+        warnings=table.warnings,
     )
 
 
@@ -109,15 +126,12 @@ def _geometries(table: Table, batch: Any, first_row: int) -> NDArray[np.object_]
     import shapely
 
     if table.geometry is None:
-        x, y, _ = batch_points(table, batch, first_row)
+        x, y, *_ = batch_points(table, batch, first_row)
         points = shapely.points(np.where(np.isnan(x + y), 0, x), np.where(np.isnan(x + y), 0, y))
         points = np.asarray(points, object)
         points[np.isnan(x + y)] = None
         return points
-    try:
-        return np.asarray(shapely.from_wkb(batch.column(table.geometry).to_numpy(zero_copy_only=False)), object)
-    except shapely.errors.GEOSException as error:
-        raise InputError(f"{table.name}: a geometry of the rows from {first_row} on isn't WKB: {error}") from error
+    return shapes_of_wkb(batch.column(table.geometry), where=table.name, first_row=first_row)
 
 
 def _transformed(shapes: NDArray[np.object_], table: Table, crs: str) -> NDArray[np.object_]:
@@ -127,9 +141,8 @@ def _transformed(shapes: NDArray[np.object_], table: Table, crs: str) -> NDArray
     if transform is None:
         return shapes
     moved = shapely.transform(shapes, lambda xy: np.stack(transform(xy[:, 0], xy[:, 1]), axis=1))
-    bounds = shapely.bounds(moved)
     # PROJ gives infinity for what its projection can't hold.
-    moved[~np.isfinite(bounds).all(axis=1)] = None
+    moved[~finite_shapes(moved)] = None
     return np.asarray(moved, object)
 
 
@@ -139,6 +152,17 @@ def _codes(
     if field is None:
         return np.zeros(rows, np.int64), (None,)
     return codes_of(values, table.schema.field(field).type, where=f"{table.name}: column {field!r}")
+
+
+def _among_all(
+    codes: NDArray[np.int64], distinct: Sequence[Any], source: Any, request: TableRequest, field: str
+) -> tuple[NDArray[np.int64], tuple[bool | int | float | str | None, ...]]:
+    """``codes`` of the texts ``distinct`` as places among those of all rows of ``source``."""
+    table = open_table(source, replace(request, where=None)).select([field])
+    values = [batch.column(field) for batch in table.batches()]
+    _, known = _codes(table, field, values, 0)
+    places = np.array([*(known.index(value) for value in distinct), -1], np.int64)
+    return places[codes], known
 
 
 def codes_of(

@@ -20,8 +20,9 @@ from geotfr.errors import GeotfrError, OutputError, UsageError
 from geotfr.grid.crs import crs_wkt
 from geotfr.records.runs import splits_of
 from geotfr.vectors.extra import load
-from geotfr.vectors.geoparquet import ByteSink, Writable, geo_metadata
-from geotfr.vectors.ogr_fields import OgrColumn
+from geotfr.vectors.geometry import shapes_of_wkb
+from geotfr.vectors.geoparquet import BBOX, ByteSink, Writable, bbox_column, bbox_type, geo_metadata, wkb_bounds
+from geotfr.vectors.ogr_fields import OgrColumn, OgrGeometry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -143,13 +144,8 @@ def write_table(
             _write_csv(target, shape, counted())
         else:
             _write_parquet(target, shape, counted())
-    warnings = tuple(
-        f"{column.field.name}: {column.rounded:,} times are rounded to milliseconds, which is what {suffix} holds;"
-        " .parquet and .csv keep them"
-        for column in held
-        if column.rounded
-    )
-    return WrittenTable(columns=tuple(shape.schema.names), warnings=warnings)
+    told = tuple(warning for column in held for warning in column.warnings())
+    return WrittenTable(columns=tuple(shape.schema.names), warnings=told)
 
 
 def to_frame(shape: TableShape, batches: Iterable[Any]) -> Any:
@@ -182,7 +178,7 @@ def _after(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callabl
     return lambda array: second(first(array))
 
 
-def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any], list[OgrColumn]]:
+def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], Any], list[OgrColumn | OgrGeometry]]:
     """``shape`` as the format can hold it, what makes its batches of the table's, and columns that GDAL writes.
 
     Parquet has arrays of any form. GeoJSON has flat lists. Elsewhere an array of known length becomes the columns
@@ -193,7 +189,7 @@ def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], 
     if suffix in _PARQUET:
         return shape, lambda batch: batch, []
     fields: list[Any] = []
-    columns: list[OgrColumn] = []
+    columns: list[OgrColumn | OgrGeometry] = []
     makers: list[tuple[str, Callable[[Any], Any]]] = []
     for field in shape.schema:
         if pa.types.is_nested(field.type) and suffix not in (".geojson", ".json"):
@@ -203,7 +199,12 @@ def _fitted(path: Path, shape: TableShape) -> tuple[TableShape, Callable[[Any], 
         else:
             parts = [(field, lambda array: array)]
         if suffix in _DRIVERS:
-            held = [OgrColumn(part, where=str(path)) for part, _ in parts]
+            held: list[OgrColumn | OgrGeometry] = [
+                OgrGeometry(part, where=str(path), suffix=suffix)
+                if part.name == shape.geometry
+                else OgrColumn(part, where=str(path), suffix=suffix)
+                for part, _ in parts
+            ]
             parts = [(column.field, _after(make, column)) for column, (_, make) in zip(held, parts, strict=True)]
             columns += held
         fields += [part for part, _ in parts]
@@ -292,7 +293,7 @@ def _with_wkt(batch: Any, shape: TableShape, schema: Any) -> Any:
 
     pa = load("pyarrow")
     place = batch.schema.get_field_index(shape.geometry)
-    shapes = shapely.from_wkb(batch.column(place).to_numpy(zero_copy_only=False))
+    shapes = shapes_of_wkb(batch.column(place), where="the records", first_row=0)
     texts = pa.array(shapely.to_wkt(shapes, rounding_precision=-1), pa.string())
     arrays = [texts if number == place else batch.column(number) for number in range(batch.num_columns)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -303,12 +304,18 @@ def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) ->
     schema = shape.schema
     if shape.geometry is not None:
         kinds = ["Point"] if shape.is_points else []
-        geo = geo_metadata(shape.geometry, geometry_types=kinds, crs=shape.crs)
-        schema = schema.with_metadata({"geo": json.dumps(geo)})
+        bbox = BBOX
+        while bbox in schema.names:
+            bbox += "_"
+        geo = geo_metadata(shape.geometry, geometry_types=kinds, crs=shape.crs, bbox=bbox)
+        schema = schema.append(pa.field(bbox, bbox_type())).with_metadata({"geo": json.dumps(geo)})
+        batches = (_with_bounds(batch, shape.geometry, schema) for batch in batches)
     # Dictionaries of measured numbers only cost time.
     types = pa.types
     worth = [field.name for field in schema if types.is_string(field.type) or types.is_boolean(field.type)]
-    with pq.ParquetWriter(pa.PythonFile(Writable(file), "w"), schema, use_dictionary=worth or False) as writer:
+    with pq.ParquetWriter(
+        pa.PythonFile(Writable(file), "w"), schema, compression="zstd", use_dictionary=worth or False
+    ) as writer:
         held: list[Any] = []
         rows = 0
         for batch in batches:
@@ -319,6 +326,12 @@ def _write_parquet(file: ByteSink, shape: TableShape, batches: Iterator[Any]) ->
                 held, rows = [], 0
         if held:
             writer.write_table(_joined(held, schema))
+
+
+def _with_bounds(batch: Any, geometry: str, schema: Any) -> Any:
+    """The batch with a last column of the bounds of its geometries."""
+    bounds = bbox_column(wkb_bounds(batch.column(batch.schema.get_field_index(geometry))))
+    return load("pyarrow").RecordBatch.from_arrays([*batch.columns, bounds], schema=schema.remove_metadata())
 
 
 def _joined(batches: Sequence[Any], schema: Any) -> Any:

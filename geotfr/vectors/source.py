@@ -5,6 +5,7 @@ Files come through :func:`geotfr.vectors.safe_open.safe_open`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import InputError, UsageError
 from geotfr.grid.crs import crs_text, crs_wkt
 from geotfr.mixer.strict_json import parse_json
+from geotfr.stores.path import local_text
 from geotfr.vectors.condition import condition_on, filtered
 from geotfr.vectors.csv_integers import types_of_large_integers
 from geotfr.vectors.expression import parse_expression
 from geotfr.vectors.extra import load
+from geotfr.vectors.geoparquet import covering_columns
+from geotfr.vectors.ogr_stream import OgrTimes, check_batch, time_columns
 from geotfr.vectors.safe_open import VectorFile, safe_open, tell_errors
 
 if TYPE_CHECKING:
@@ -114,6 +118,8 @@ class Table:
         Their number, if known.
     batches
         A new iterator of pyarrow RecordBatches.
+    warnings
+        What a user should know of how it is read, one line each.
     """
 
     name: str
@@ -125,6 +131,7 @@ class Table:
     is_points: bool
     rows: int | None
     batches: Callable[[], Iterator[Any]]
+    warnings: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -173,7 +180,7 @@ def open_table(source: Any, request: TableRequest) -> Table:
     if is_frame(source):
         table = _from_frame(source)
     else:
-        file = safe_open(Path(source), allow_drivers=request.allow_drivers)
+        file = safe_open(Path(local_text(os.fspath(source))), allow_drivers=request.allow_drivers)
         has_layers = file.has_layers
         if has_layers:
             table = _from_gdal(file, request)
@@ -254,15 +261,19 @@ def _reading(name: str, batches: Callable[[], Iterator[Any]]) -> Callable[[], It
 
 
 def _from_parquet(path: Path) -> Table:
-    pq = load("pyarrow.parquet")
+    pq, is_struct = load("pyarrow.parquet"), load("pyarrow").types.is_struct
     name = str(path)
     with tell_errors(name), pq.ParquetFile(path) as file:
         schema, metadata, rows = file.schema_arrow, file.schema_arrow.metadata or {}, file.metadata.num_rows
-    geometry, crs, is_points = _geoparquet(name, metadata.get(b"geo"))
+    geometry, crs, is_points, covering = _geoparquet(name, metadata.get(b"geo"))
+    # Bounds of geometries are no columns of the table's own.
+    own = [place for place, field in enumerate(schema) if field.name not in covering or not is_struct(field.type)]
+    schema = load("pyarrow").schema([schema.field(place) for place in own])
 
     def batches() -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=_batch_rows(schema))
+            for batch in file.iter_batches(batch_size=_batch_rows(schema)):
+                yield batch.select(own) if covering else batch
 
     return Table(
         name=name,
@@ -277,10 +288,10 @@ def _from_parquet(path: Path) -> Table:
     )
 
 
-def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool]:
-    """The geometry column, the CRS, and whether there are points alone, as GeoParquet's metadata tell."""
+def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool, set[str]]:
+    """The geometry column, the CRS, whether there are points alone, and columns of bounds, as the metadata tell."""
     if geo is None:
-        return None, "", False
+        return None, "", False, set()
     import json
 
     found = parse_json(geo, name=name, what="GeoParquet description")
@@ -288,12 +299,13 @@ def _geoparquet(name: str, geo: bytes | None) -> tuple[str | None, str, bool]:
         primary = str(found["primary_column"])
         column = found["columns"][primary]
         encoding, crs, kinds = column["encoding"], column.get("crs", "OGC:CRS84"), set(column["geometry_types"])
+        covering = covering_columns(found)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{name}: its GeoParquet description lacks {error}") from error
     if encoding != "WKB":
         raise InputError(f"{name}: its geometries are encoded as {encoding!r}; write them as WKB first")
     text = "" if crs is None else crs_text(crs if isinstance(crs, str) else json.dumps(crs))
-    return primary, text, bool(kinds) and kinds <= {"Point", "Point Z"}
+    return primary, text, bool(kinds) and kinds <= {"Point", "Point Z"}, covering
 
 
 def _from_csv(path: Path) -> Table:
@@ -356,22 +368,30 @@ def _from_gdal(file: VectorFile, request: TableRequest) -> Table:
         return file.open_layer(layer, where=request.where, batch_rows=_OGR_ROWS)
 
     with tell_errors(told), opened() as reader:
-        found = reader
+        found, schema = reader, reader.schema
+        timed = time_columns(schema)
+        times = OgrTimes.of(timed, reader.batches, table=name) if timed else OgrTimes({})
+        schema = times.schema(schema)
 
     def batches() -> Iterator[Any]:
+        row = 0
         with opened() as reader:
-            yield from reader.batches
+            for batch in reader.batches:
+                check_batch(batch, table=name, first_row=row)
+                yield times.typed(batch, schema, table=name, first_row=row) if timed else batch
+                row += batch.num_rows
 
     return Table(
         name=name,
         file=file.path,
-        schema=found.schema,
+        schema=schema,
         geometry=found.geometry,
         xy=None,
         crs=crs_text(crs_wkt(found.crs)) if found.crs else "",
         is_points=found.is_points,
         rows=None,
         batches=_reading(told, batches),
+        warnings=times.warnings,
     )
 
 

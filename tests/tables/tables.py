@@ -18,8 +18,9 @@ TAGS = {"bytes": b"\x0a", "float": b"\x12", "int64": b"\x1a"}
 
 
 def payloads(path: Path) -> list[bytes]:
-    """The payloads of a gzip TFRecord file, without a look at the checksums."""
-    data = gzip.decompress(path.read_bytes())
+    """The payloads of a TFRecord file, gzip or not, without a look at the checksums."""
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
     found = []
     while data:
         (size,) = struct.unpack("<Q", data[:8])

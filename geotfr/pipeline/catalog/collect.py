@@ -17,7 +17,7 @@ from geotfr.records.digests import DIGEST_BYTES, payload_digests
 from geotfr.vectors.extra import load_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from geotfr.patches.features import FeatureSpec
     from geotfr.pipeline.export.encode import Encoded, Encoder, Unit
 
-__all__ = ["MOST_CLASSES", "RowCollector", "TableRequest", "rows_memory_bytes"]
+__all__ = ["MOST_CLASSES", "RowCollector", "TableRequest", "known_classes", "rows_memory_bytes"]
 
 MOST_CLASSES = 1024
 """More different values than this are no classes."""
 
 _NO_RECORDS = np.empty((0, DIGEST_BYTES), np.uint8)
+_NO_CLASSES = ClassCounts(classes=np.empty(0, np.int64), counts=np.empty((0, 0), np.int64))
 # Number, length, digest, masked pixels; of each feature five numbers; and as much again while the rows are joined.
 _ROW_BYTES = 8 + 8 + 32 + 8
 _FEATURE_BYTES = 5 * 8
@@ -74,6 +75,18 @@ class TableRequest:
         return TableRequest.checked(patch_table=patch_table, class_bands=classes)
 
 
+def known_classes(labels: Mapping[str, Any] | None) -> dict[str, tuple[int, ...]]:
+    """The values of the named classes of ``labels`` as the manifest tells them, and of the background, by label band.
+
+    Nothing where no class has a name, or where there are more than :data:`MOST_CLASSES`.
+    """
+    classes = {} if labels is None else labels.get("classes")
+    if labels is None or not isinstance(classes, dict) or not 0 < len(classes) < MOST_CLASSES:
+        return {}
+    values = (labels.get("background"), *classes.values())
+    return {str(labels.get("band")): tuple(value for value in values if type(value) is int and abs(value) < 1 << 32)}
+
+
 def rows_memory_bytes(patches: int, features: int) -> int:
     """What gathering the rows of so many patches takes, pyarrow loaded."""
     return _ARROW_BYTES + 2 * patches * (_ROW_BYTES + features * _FEATURE_BYTES)
@@ -90,6 +103,8 @@ class RowCollector:
         The features; their statistics are over the valid values of all channels.
     class_bands
         Names of features of one whole-numbered channel whose values are classes.
+    known
+        Class band -> values that are classes whether a pixel holds them or not.
 
     Raises
     ------
@@ -97,8 +112,15 @@ class RowCollector:
         A class band that isn't there, or holds no classes.
     """
 
-    def __init__(self, encoder: Encoder, features: Sequence[FeatureSpec], class_bands: Sequence[str]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        features: Sequence[FeatureSpec],
+        class_bands: Sequence[str],
+        known: Mapping[str, Iterable[int]],
+    ) -> None:
         self._encoder = encoder
+        self._known = known
         self._features = {feature.name: feature for feature in features}
         self._class_bands = tuple(class_bands)
         for name in class_bands:
@@ -154,7 +176,7 @@ class RowCollector:
     def rows(self) -> PatchRows:
         """All rows, in the order of the records."""
         if self._parts:
-            self._parts = [PatchRows.joined(self._parts)]
+            self._parts = [PatchRows.joined(self._parts).with_classes(self._known)]
             return self._parts[0]
         return PatchRows(
             numbers=np.empty(0, np.int64),
@@ -163,7 +185,9 @@ class RowCollector:
             digests=_NO_RECORDS,
             masked=np.empty(0, np.int64),
             statistics={name: empty_statistics(0) for name in self._features},
-            classes={},
+            classes={
+                name: _NO_CLASSES.with_classes(self._known[name]) for name in self._class_bands if name in self._known
+            },
         )
 
     def _with_records(self, encoded: Encoded, rows: PatchRows | None) -> PatchRows | None:

@@ -17,7 +17,7 @@ from geotfr.mixer import is_manifest, is_mixer, natural_key
 from geotfr.patches.cut import clamped_fill
 from geotfr.patches.rows import ClassCounts, PatchRows
 from geotfr.patches.statistics import class_counts, statistics_of
-from geotfr.pipeline.catalog.collect import MOST_CLASSES, TableRequest
+from geotfr.pipeline.catalog.collect import MOST_CLASSES, TableRequest, known_classes
 from geotfr.pipeline.catalog.exported import patch_set_of, place_warnings
 from geotfr.pipeline.catalog.reading import SetReader
 from geotfr.pipeline.catalog.sources import rows_from_sources
@@ -189,6 +189,8 @@ def _part(
             gatherer.add(batch)
         rows = gatherer.rows(_numbers(reader, gatherer.records, first_patch))
     patches = _patch_set(reader)
+    if reader.manifest is not None:
+        rows = rows.with_classes(known_classes(reader.manifest.labels))
     if rasters is not None:
         rows, fills = rows_from_sources(reader, rows, rasters, request, region=region)
         patches = replace(patches, fills=fills)

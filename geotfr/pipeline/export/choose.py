@@ -97,6 +97,8 @@ class PatchChoice:
         ``(patch,) bool``: the patches that numbers and places allow, or None for all.
     columns
         Name -> ``(patch,)`` codes of the values of a column of the user's, -1 where it has none.
+    warnings
+        What a user should know of how numbers and places were read, one line each.
     """
 
     def __init__(
@@ -108,7 +110,9 @@ class PatchChoice:
         classes: ClassBand | None,
         given: NDArray[np.bool_] | None,
         columns: Mapping[str, NDArray[np.int64]],
+        warnings: tuple[str, ...] = (),
     ) -> None:
+        self.warnings = warnings
         self._layout = layout
         self._threshold = threshold
         self._options = options

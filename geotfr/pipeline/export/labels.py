@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from geotfr.rasters.source import RasterSource
     from geotfr.vectors.shapes import Shapes
 
-__all__ = ["LabelShapes", "Labels", "with_labels"]
+__all__ = ["LabelShapes", "Labels", "far_warnings", "unplaced_warnings", "with_labels"]
 
 _LIBRARY_BYTES = 112 << 20
 """pyogrio, geopandas and pyarrow loaded, as measured."""
@@ -214,7 +214,7 @@ def _of_raster(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
 
 def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptions) -> tuple[list[LabelBand], Labels]:
     """Shapes, burnt."""
-    from geotfr.rasters.burn import BurntBand, burnt_dtype, in_pixels
+    from geotfr.rasters.burn import BurntBand, burnt_dtype, cut_to_reach, in_pixels
     from geotfr.vectors.shapes import read_shapes
     from geotfr.vectors.source import TableRequest
 
@@ -236,8 +236,9 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
     )
     values = _values(found, wanted)
     chosen, warnings = _chosen(found, values, wanted)
-    places = in_pixels(found.shapes[chosen], rasters.geobox)
+    places, is_cut = cut_to_reach(in_pixels(found.shapes[chosen], rasters.geobox), rasters.geobox.shape_yx)
     inside = _on_grid(places, rasters.geobox)
+    warnings += far_warnings(found.name, places, is_cut & inside)
     if not inside.any():
         if not wanted.allow_empty:
             has_class = np.array([value is not None for value in (*values, None)])[found.codes].any()
@@ -289,6 +290,32 @@ def _of_shapes(rasters: RasterSource, wanted: LabelOptions, options: ExportOptio
         warnings=tuple(warnings),
     )
     return bands, labels
+
+
+def unplaced_warnings(found: Shapes) -> list[str]:
+    """What is told of how shapes are read, and of those that have no place on any grid of the CRS."""
+    warnings = list(found.warnings)
+    if found.infinite:
+        warnings.append(f"{found.name}: {found.infinite:,} shapes have a vertex that isn't a finite number; left out")
+    if found.unplaced:
+        warnings.append(f"{found.name}: {found.unplaced:,} shapes lie beyond what the grid's CRS can hold; left out")
+    return warnings
+
+
+def far_warnings(name: str, places: NDArray[np.object_], is_cut: NDArray[np.bool_]) -> list[str]:
+    """What is told of shapes that reach far beyond the grid, see :func:`geotfr.rasters.burn.cut_to_reach`."""
+    import shapely
+
+    from geotfr.rasters.burn import REACH_PX
+
+    found = []
+    lost = int(np.count_nonzero(shapely.is_missing(places)))
+    if lost:
+        found.append(f"{name}: {lost:,} shapes have a vertex too far from the grid to be placed; left out")
+    cut = int(np.count_nonzero(is_cut))
+    if cut:
+        found.append(f"{name}: {cut:,} shapes reach more than {REACH_PX:,} pixels beyond the grid; cut off there")
+    return found
 
 
 def class_text(value: bool | float | str | None) -> str:
@@ -349,10 +376,8 @@ def _chosen(found: Shapes, values: Sequence[int | None], wanted: LabelOptions) -
 
     there = ~shapely.is_missing(found.shapes)
     has_value = np.array([value is not None for value in (*values, None)])[found.codes]
-    warnings = []
-    if found.unplaced:
-        warnings.append(f"{found.name}: {found.unplaced:,} shapes lie beyond what the grid's CRS can hold; left out")
-    missing = int((~there).sum()) - found.unplaced
+    warnings = unplaced_warnings(found)
+    missing = int((~there).sum()) - found.unplaced - found.infinite
     if missing:
         warnings.append(f"{found.name}: {missing:,} rows have no geometry; left out")
     unknown = int((there & ~has_value).sum())

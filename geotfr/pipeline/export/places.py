@@ -12,6 +12,7 @@ import numpy as np
 from geotfr.errors import GeotfrError, InputError, UsageError
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.choose import ClassBand, PatchChoice
+from geotfr.pipeline.export.labels import far_warnings, unplaced_warnings
 from geotfr.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ def patch_choice(
     wanted = options.choice
     given: NDArray[np.bool_] | None = None
     columns: dict[str, NDArray[np.int64]] = {}
+    warnings: list[str] = []
     if wanted is not None and wanted.keep is not None:
-        given = _kept(layout, wanted, columns, options.allow_drivers)
+        given = _kept(layout, wanted, columns, options.allow_drivers, warnings)
     if wanted is not None and wanted.within is not None:
-        inside = _lying_in(layout, wanted.within, options.allow_drivers, option="--within", whole=True)
+        inside = _lying_in(layout, wanted.within, options.allow_drivers, warnings, option="--within", whole=True)
         given = inside if given is None else given & inside
     return PatchChoice(
         layout,
@@ -60,6 +62,7 @@ def patch_choice(
         classes=_class_band(wanted, features, labels),
         given=given,
         columns=columns,
+        warnings=tuple(warnings),
     )
 
 
@@ -79,7 +82,11 @@ def _class_band(
 
 
 def _kept(
-    layout: PatchLayout, wanted: ChoiceOptions, columns: dict[str, NDArray[np.int64]], allow_drivers: tuple[str, ...]
+    layout: PatchLayout,
+    wanted: ChoiceOptions,
+    columns: dict[str, NDArray[np.int64]],
+    allow_drivers: tuple[str, ...],
+    warnings: list[str],
 ) -> NDArray[np.bool_]:
     """What ``keep`` names: numbers, or the patches whose centre lies in a footprint."""
     keep = wanted.keep
@@ -99,7 +106,7 @@ def _kept(
             columns[wanted.column][numbers] = codes
         return found
     if table.has_geometry:
-        return _lying_in(layout, keep, allow_drivers, option="--keep", whole=False)
+        return _lying_in(layout, keep, allow_drivers, warnings, option="--keep", whole=False)
     raise InputError(
         f"{table.name}: has neither a column {NUMBER!r} nor footprints; there are {', '.join(table.columns)}"
     )
@@ -139,12 +146,15 @@ def _numbered(layout: PatchLayout, numbers: NDArray[np.int64], name: str) -> NDA
 
 
 def _lying_in(
-    layout: PatchLayout, source: Any, allow_drivers: tuple[str, ...], *, option: str, whole: bool
+    layout: PatchLayout, source: Any, allow_drivers: tuple[str, ...], warnings: list[str], *, option: str, whole: bool
 ) -> NDArray[np.bool_]:
-    """``(patch,) bool``: the patches that lie wholly in the shapes of ``source``, or whose centre does."""
+    """``(patch,) bool``: the patches that lie wholly in the shapes of ``source``, or whose centre does.
+
+    What is told of shapes that are left out is added to ``warnings``.
+    """
     import shapely
 
-    from geotfr.rasters.burn import in_pixels
+    from geotfr.rasters.burn import cut_to_reach, in_pixels
     from geotfr.vectors.shapes import read_shapes
     from geotfr.vectors.source import TableRequest
 
@@ -155,7 +165,10 @@ def _lying_in(
         field=None,
         crs_option="a CRS in the file",
     )
-    shapes = in_pixels(found.shapes[~shapely.is_missing(found.shapes)], layout.geobox)
+    there = found.shapes[~shapely.is_missing(found.shapes)]
+    shapes, is_cut = cut_to_reach(in_pixels(there, layout.geobox), layout.geobox.shape_yx)
+    warnings += [*unplaced_warnings(found), *far_warnings(found.name, shapes, is_cut)]
+    shapes = shapes[~(shapely.is_missing(shapes) | shapely.is_empty(shapes))]
     if not (shapely.get_dimensions(shapes) == 2).all() or not len(shapes):
         raise InputError(f"{found.name}: {option} needs polygons")
     area = shapely.union_all(shapely.make_valid(shapes))

@@ -12,7 +12,7 @@ from geotfr.options import parse_size
 from geotfr.patches import PatchLayout
 from geotfr.patches.cut import clamped_fill
 from geotfr.patches.features import BandSpec, feature_specs
-from geotfr.pipeline.catalog.collect import RowCollector, rows_memory_bytes
+from geotfr.pipeline.catalog.collect import RowCollector, known_classes, rows_memory_bytes
 from geotfr.pipeline.export.encode import make_encoder
 from geotfr.pipeline.export.labels import with_labels
 from geotfr.pipeline.export.object_features import ObjectFeatures
@@ -153,7 +153,16 @@ class Prepared:
         self.encoder = make_encoder(
             layout, features, sequences=options.sequence_data, patch_index=options.patch_index, objects=objects
         )
-        self.rows = None if table is None else RowCollector(self.encoder, features, table.class_bands)
+        self.rows = (
+            None
+            if table is None
+            else RowCollector(
+                self.encoder,
+                features,
+                table.class_bands,
+                known_classes(None if self.labels is None else self.labels.to_dict()),
+            )
+        )
         self.choice = patch_choice(layout, options, self.source.features, self.labels)
         self.codec = codec(options.compressor)
         self.plan = plan_for(

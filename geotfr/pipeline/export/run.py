@@ -495,6 +495,7 @@ class ExportJob:
             seconds=time.perf_counter() - started,
             warnings=(
                 *self._source.warnings,
+                *self._choice.warnings,
                 *plan.warnings,
                 *outcome_warnings(manifest, tally.counts, oversized),
                 *unreadable_warnings(self._unreadable),

@@ -256,6 +256,9 @@ def _warnings(plan: TablePlan, tallies: Sequence[ColumnTally], rows: int, compre
                 f"{tally.heights:,} points have a z, which longitude and latitude leave out; --geometry wkb"
                 " or geojson keeps it"
             )
+        if tally.measures:
+            what = "GeoJSON leaves" if plan.geometry == "geojson" else "longitude and latitude leave"
+            found.append(f"{tally.measures:,} geometries have an m, which {what} out; --geometry wkb keeps it")
     if compressor == "ee" and not ee_bytes_promised():
         found.append("this Python is built with zlib-ng: the bytes aren't Earth Engine's, the records are")
     return found

@@ -186,11 +186,13 @@ def ingest_table(
     # The look at the columns counted what the reading counts again.
     report = ReadReport()
     notes: list[str] = []
+    how_read: tuple[str, ...] = ()
     if join is None:
         shape, batches = table.shape, table.batches(report)
     else:
         source = open_table(join, TableRequest(layer=layer, allow_drivers=texts(allow_drivers)))
         shape, batches = _joined(table, source, report, key=key, where=", ".join(paths), notes=notes)
+        how_read = source.warnings
     rows = 0
     with progress_bar(progress, total_patches=table.rows or 0, what="ingest") as tell:
 
@@ -223,7 +225,7 @@ def ingest_table(
         size_bytes=0 if target is None else target.stat().st_size,
         seconds=time.perf_counter() - started,
         notes=(*report.notes, *notes),
-        warnings=(*report.warnings, *lost, *empty, *rounded),
+        warnings=(*report.warnings, *how_read, *lost, *empty, *rounded),
     )
 
 

@@ -214,7 +214,8 @@ def sample_points(
     specs = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if is_vector_name(output_path(output)):
         check_not_input(output_path(output), (*specs, points))
-    found = read_points(open_table(points, TableRequest.of(options)), options.selectors)
+    places = open_table(points, TableRequest.of(options))
+    found = read_points(places, options.selectors)
     with (
         open_sources(
             [os.fspath(spec) for spec in specs],
@@ -235,7 +236,7 @@ def sample_points(
     table = found.sampled(kept, {band.name: values for band, values in zip(source.bands, sampler.values, strict=True)})
     inside = sampler.inside
     outside, on_mask = int((~inside).sum()), int((inside & ~sampler.valid).sum())
-    warnings = [*raster_warnings, *_losses(outside, on_mask, masked)]
+    warnings = [*places.warnings, *raster_warnings, *_losses(outside, on_mask, masked)]
     target = output_path(output)
     manifest = None
     if is_vector_name(target):

@@ -258,7 +258,7 @@ def stage_part(
                 "counts": asdict(tally.counts),
                 "unreadable": [] if unreadable is None else unreadable.blocks,
                 "first_error": "" if unreadable is None else unreadable.first_error,
-                "warnings": [*prepared.source.warnings, *prepared.plan.warnings],
+                "warnings": [*prepared.source.warnings, *prepared.choice.warnings, *prepared.plan.warnings],
             }
         else:
             report(len(part.patches), sum(shard.file.size for shard in journal.shards))
