@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from geotfr.errors import DamagedError
+from geotfr.errors import DamagedError, InputError
 from geotfr.grid import GeoBox
 from geotfr.mixer.cards import card, grid_sketch, layout_facts, listed
 from geotfr.mixer.strict_json import may_be_json, read_json
@@ -232,7 +232,7 @@ def is_manifest(path: str | Path) -> bool:
         if not may_be_json(path):
             return False
         found = read_json(path, what="manifest")
-    except (DamagedError, OSError, MemoryError):
+    except (DamagedError, InputError, OSError, MemoryError):
         return False
     return "geotfr_version" in found and "shards" in found
 
@@ -255,7 +255,7 @@ def read_manifest(path: str | Path) -> Manifest:
         )
     try:
         return manifest_of(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedError(f"{path}: not a whole manifest: {type(error).__name__}: {error}") from error
 
 

@@ -14,9 +14,10 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geotfr.errors import GeotfrError, OutputError, OutputExistsError
+from geotfr.errors import DamagedError, GeotfrError, OutputError, OutputExistsError
 from geotfr.mixer.store_hint import store_hint
 from geotfr.records.crc import crc32c
+from geotfr.regular_files import open_regular
 from geotfr.storage.digest import crc_of_descriptor, crc_of_stored
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
@@ -40,7 +41,6 @@ __all__ = [
 ]
 
 _MAX_NAME_BYTES = 255
-_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -124,8 +124,8 @@ def is_whole(path: Path, *, size: int, crc: int) -> bool:
     if isinstance(path, StorePath):
         return path.is_file() and path.stat().st_size == size and crc_of_stored(path) == crc
     try:
-        descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-    except OSError:
+        descriptor = open_regular(path)
+    except (OSError, DamagedError):
         return False
     try:
         if os.fstat(descriptor).st_size != size:
@@ -178,7 +178,7 @@ class AtomicFile:
         if finished is not None:
             return
         try:
-            self._descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_CLOEXEC, 0o666)
+            self._descriptor = open_regular(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             if expected_bytes:
                 self._reserve(expected_bytes)
         except OSError as error:
@@ -293,7 +293,7 @@ def atomic_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> Ite
         try:
             yield temporary
             try:
-                descriptor = os.open(temporary, os.O_RDONLY)
+                descriptor = open_regular(temporary)
                 try:
                     os.fsync(descriptor)
                 finally:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Lower rooms first: a module may import from its own row and the rows before it.
 ROWS = (
     ("errors", "_version"),
-    ("background", "extras"),
+    ("background", "extras", "regular_files"),
     ("stores",),
     ("grid",),
     ("patches", "records"),
