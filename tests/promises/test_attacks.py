@@ -1,22 +1,14 @@
-"""Hostile files and names: none reads another file, writes elsewhere, or uses the network.
-
-Each attack runs a command. The canary is watched by the kernel (inotify), a socket listens on the loopback address,
-and every file outside the output folder is compared before and after.
-"""
+"""Hostile rasters, names, CRSs, tables and sets: none reads another file, writes elsewhere, or uses the network."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import os
 import select
 import socket
-import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,58 +16,22 @@ import numpy as np
 import pytest
 import rasterio
 from oracle import wire
-from oracle.rasters import write_raster
-from oracle.run import contents, run
+from oracle.run import run
 from oracle.sets import write_set
+from promises.attacks import (
+    Attack,
+    Target,
+    Watch,
+    attack,
+    attacks_of,
+    documented_attacks,
+    export,
+    listener,
+    needs_inotify,
+    run_attack,
+)
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the canary is watched by inotify")
-
-_OPENED_OR_READ = 0x20 | 0x01
-_CALM = {0, 2, 3, 10, 12, 13, 14}
-
-
-@dataclass(frozen=True)
-class Target:
-    """What an attack may want: files that aren't its business, an address, and a folder to write to."""
-
-    folder: Path
-    canary: Path
-    address: str
-
-    @property
-    def url(self) -> str:
-        """An address on the loopback server."""
-        return f"http://{self.address}/canary.tif"
-
-    def file(self, name: str, content: str | bytes) -> Path:
-        """A file of the attacker's."""
-        path = self.folder / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    def raster(self, name: str = "x.tif", **more: Any) -> Path:
-        """A good raster of the attacker's."""
-        return write_raster(self.folder / name, np.ones((1, 32, 32), np.uint8), **more)
-
-
-Attack = Callable[[Target], list[Any]]
-ATTACKS: dict[str, Attack] = {}
-
-
-def attack(name: str) -> Callable[[Attack], Attack]:
-    """Enter an attack into the list."""
-
-    def enter(made: Attack) -> Attack:
-        assert name not in ATTACKS
-        ATTACKS[name] = made
-        return made
-
-    return enter
-
-
-def export(source: Any, *more: Any) -> list[Any]:
-    return ["export", "-o", "out/set", "--patch-dimensions", "8", *more, "--", source]
-
+pytestmark = needs_inotify
 
 # Files that are called x.tif, and something else.
 VRT = (
@@ -457,34 +413,7 @@ def _feature(target: Target) -> list[Any]:
     return ["ingest-predictions", "-o", "out/x.tif", mixer, *shards]
 
 
-class Watch:
-    """Counts what the kernel tells of a file: opened, read."""
-
-    def __init__(self, *paths: Path) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK)
-        for path in paths:
-            assert self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), _OPENED_OR_READ) >= 0
-
-    def events(self) -> bytes:
-        """What happened since the last call; empty: nothing."""
-        with contextlib.suppress(BlockingIOError):
-            return os.read(self._descriptor, 4096)
-        return b""
-
-    def close(self) -> None:
-        """Stop watching."""
-        os.close(self._descriptor)
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    """A socket that listens and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server
-
-
-def test_the_watches_see_what_they_watch(tmp_path: Path, listener: socket.socket) -> None:
+def test_the_watches_see_what_they_watch(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     canary.write_bytes(b"x")
     watch = Watch(canary)
@@ -492,52 +421,19 @@ def test_the_watches_see_what_they_watch(tmp_path: Path, listener: socket.socket
     canary.read_bytes()
     assert watch.events()
     watch.close()
-    with socket.create_connection(listener.getsockname()):
-        assert select.select([listener], [], [], 0)[0]
+    with listener() as server, socket.create_connection(server.getsockname()):
+        assert select.select([server], [], [], 0)[0]
 
 
 # rasterio itself trips over messages of GDAL that quote bytes which are not UTF-8, and goes on.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", attacks_of(__name__))
 def test_an_attack_reads_no_other_file_writes_nowhere_else_and_uses_no_network(
-    name: str,
-    tmp_path: Path,
-    listener: socket.socket,
-    monkeypatch: pytest.MonkeyPatch,
-    count: Callable[[str, int], None],
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: Callable[[str, int], None]
 ) -> None:
-    monkeypatch.setenv("GDAL_HTTP_TIMEOUT", "1")
-    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "attack"
-    for each in (elsewhere, folder):
-        each.mkdir()
-    canary = write_raster(elsewhere / "canary.tif", np.full((1, 32, 32), 211, np.uint8))
-    with zipfile.ZipFile(f"{canary}.zip", "w") as archive:
-        archive.write(canary, "canary.tif")
-    address = "{}:{}".format(*listener.getsockname())
-    words = ATTACKS[name](Target(folder, canary, address))
-    (folder / "out").mkdir()
-    monkeypatch.chdir(folder)
-    before = {key: value for key, value in contents(tmp_path).items() if not key.startswith("attack/out/")}
-    watch = Watch(canary, Path(f"{canary}.zip"))
-    done = run(*words)
-    assert not watch.events(), f"the canary was opened: {done.told}"
-    watch.close()
-    assert not select.select([listener], [], [], 0)[0], f"the network was used: {done.told}"
-    after = {key: value for key, value in contents(tmp_path).items() if not key.startswith("attack/out/")}
-    assert after == before
-    assert done.code in _CALM, done.told
-    assert "Traceback" not in done.told
-    if done.code not in (0, 3):
-        assert not contents(folder / "out")
-        assert len([line for line in done.stderr.splitlines() if line.startswith("geotfr: ")]) == 1, done.stderr
+    run_attack(name, tmp_path, monkeypatch)
     count("attacks without a read, a write or a connection", 1)
 
 
-def test_the_corpus_is_large() -> None:
-    assert len(ATTACKS) >= 60
-
-
 def test_the_attacks_are_listed_in_the_documentation() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "attacks.md").read_text()
-    listed = [line for line in text.splitlines() if line[:1].isdecimal()]
-    assert listed == [f"{number}. {name}" for number, name in enumerate(ATTACKS, 1)]
+    assert documented_attacks("Rasters, names, CRSs, tables, sets") == attacks_of(__name__)
