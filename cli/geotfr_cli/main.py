@@ -191,13 +191,23 @@ def _told(line: str, code: int, error: BaseException, settings: Settings) -> int
     if settings.debug:
         import traceback
 
-        traceback.print_exception(error)
+        tell("".join(traceback.format_exception(error)).rstrip(), keeps_lines=True)
     # Whatever became of what a signal raised, as an ImportError of a library that was just starting.
     end_by_signal()
-    # One line, whatever a file is called.
-    with contextlib.suppress(OSError):
-        click.echo(f"geotfr: {' '.join(line.splitlines())}", err=True)
+    tell(f"geotfr: {line}")
     return code
+
+
+def tell(text: str, *, keeps_lines: bool = False) -> None:
+    """Write to stderr, where it is open: one line, whatever a file is called, or a text of ours of several."""
+    from geotfr.plain_text import printable, redact
+
+    if keeps_lines:
+        text = printable(redact(text), keeps_lines=True)
+    else:
+        text = printable(" ".join(redact(text).splitlines()))
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(text, err=True)
 
 
 def set_debug(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from geotfr_cli.main import Settings, set_debug
+from geotfr_cli.main import Settings, set_debug, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -138,15 +138,18 @@ def warn(warnings: Sequence[str], *, quiet: bool) -> None:
     """Tell each warning once, on stderr."""
     if not quiet:
         for warning in warnings:
-            click.echo(f"warning: {warning}", err=True)
+            tell(f"warning: {warning}")
 
 
 def show(text: str, document: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
     """The result on stdout: JSON if asked, else text for a person unless ``quiet``."""
+    from geotfr.plain_text import printable, printable_report, redact
+
     if as_json:
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        told = json.dumps(document, indent=2, ensure_ascii=False)
+        click.echo(printable(redact(told), as_json=True))
     elif not quiet:
-        click.echo(text)
+        click.echo(redact(printable_report(text, document)))
 
 
 def shows_progress(*, quiet: bool) -> bool:

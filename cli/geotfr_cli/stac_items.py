@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from geotfr_cli.main import tell
 from geotfr_cli.options import warn
 
 if TYPE_CHECKING:
@@ -31,4 +32,4 @@ def write_stac(source: Path, *, date: str | None, overwrite: bool, quiet: bool, 
     made = write_stac_item(source, date=date, class_bands=class_bands, overwrite=overwrite)
     warn(made.warnings, quiet=quiet)
     if not quiet:
-        click.echo(f"item      {made.path}", err=True)
+        tell(f"item      {made.path}")

@@ -79,6 +79,10 @@ class PatchSet:
         a, b, c, d, e, f = (float(value) for value in grid["transform"])
         height, width = (int(side) for side in found["patch"])
         margin_y, margin_x = (int(side) for side in found["margin"])
+        sides = {key: int(found[key]) for key in ("rows", "columns")}
+        for key, side in sides.items():
+            if not 0 <= side <= 10**7:
+                raise ValueError(f"{key} is {side}")
         return PatchSet(
             source=str(found["source"]),
             geobox=GeoBox(
@@ -86,8 +90,7 @@ class PatchSet:
             ),
             patch_yx=(height, width),
             margin_yx=(margin_y, margin_x),
-            rows=int(found["rows"]),
-            columns=int(found["columns"]),
+            **sides,
             shards=tuple((str(name), int(size), str(crc)) for name, size, crc in found["shards"]),
             fills={str(name): float(value) for name, value in found["fills"].items()},
             first_in_shard=None if found.get("first_in_shard") is None else int(found["first_in_shard"]),
