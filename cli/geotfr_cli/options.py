@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shlex
 import sys
@@ -145,6 +146,8 @@ def show(text: str, document: dict[str, Any], *, quiet: bool, as_json: bool) -> 
     """The result on stdout: JSON if asked, else text for a person unless ``quiet``."""
     from geotfr.plain_text import printable, printable_report, redact
 
+    if sys.stdout is None and (as_json or not quiet):
+        raise OSError(errno.EBADF, "it is closed")
     if as_json:
         told = json.dumps(document, indent=2, ensure_ascii=False)
         click.echo(printable(redact(told), as_json=True))
@@ -154,4 +157,4 @@ def show(text: str, document: dict[str, Any], *, quiet: bool, as_json: bool) -> 
 
 def shows_progress(*, quiet: bool) -> bool:
     """Whether a progress bar is of use: someone looks at stderr."""
-    return not quiet and sys.stderr.isatty()
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
