@@ -144,7 +144,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, Terminated, click.Abort) as error:
         code = _told("interrupted", _INTERRUPTED, error, settings)
     except (BrokenPipeError, SystemExit):
-        # click exits with 1 for it, and for nothing else here. The reader of a stream is gone: nobody is left to tell. Nor may the interpreter flush it once more.
+        # click exits with 1 for it, and for nothing else here. The reader of a stream is gone: nobody is left to
+        # tell. Nor may the interpreter flush it once more.
         sys.stdout = sys.stderr = None
         code = _CANNOT_WRITE
     except OSError as error:
