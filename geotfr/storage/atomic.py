@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,9 @@ __all__ = [
     "atomic_path",
     "check_folder",
     "check_output",
+    "file_mode",
     "is_whole",
+    "keep_mode",
     "sync_folder",
     "temporary_path",
 ]
@@ -101,6 +104,24 @@ def temporary_path(output: Path) -> Path:
     """A fresh name beside ``output``, hidden and short whatever the length of its own; its suffix is kept."""
     suffix = output.suffix if len(output.suffix) <= 16 else ""
     return output.with_name(f"{staging_stem(output)}-{secrets.token_hex(4)}.tmp{suffix}")
+
+
+def file_mode(path: Path) -> int | None:
+    """The permissions of the regular file ``path``; None where there is none."""
+    try:
+        found = path.lstat().st_mode
+    except OSError:
+        return None
+    return found & 0o777 if stat.S_ISREG(found) else None
+
+
+def keep_mode(path: Path, old: Path | int) -> None:
+    """Give ``path`` the permissions of the file ``old``, or ``old`` itself."""
+    mode = old if isinstance(old, int) else file_mode(old)
+    if mode is not None:
+        # Another user's file, or a file system without permissions.
+        with contextlib.suppress(OSError):
+            path.chmod(mode)
 
 
 def sync_folder(folder: Path) -> None:
@@ -224,11 +245,16 @@ class AtomicFile:
         if on_disk != self.size:
             raise OutputError(f"{self.path}: {on_disk} bytes are on disk, {self.size} were written; run again")
 
-    def publish(self, path: Path | None = None) -> None:
-        """Take the final name, replacing what has it; ``path`` names another file of the same folder instead."""
+    def publish(self, path: Path | None = None, *, mode: int | None = None) -> None:
+        """Take the final name, replacing what has it, whose permissions stay.
+
+        ``path`` names another file of the same folder instead. ``mode`` are the permissions of what had the name, where
+        that is gone already.
+        """
         if path is not None:
             self.path = path
         try:
+            keep_mode(self._temporary, self.path if mode is None else mode)
             self._temporary.replace(self.path)
         except OSError as error:
             raise output_error(self.path, error) from error
@@ -298,6 +324,7 @@ def atomic_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> Ite
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
+                keep_mode(temporary, path)
                 temporary.replace(path)
             except OSError as error:
                 raise output_error(path, error) from error
