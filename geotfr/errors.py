@@ -6,6 +6,8 @@ allowed, what to do next. Each class also derives from the built-in error a call
 
 from __future__ import annotations
 
+from geotfr.plain_text import redact
+
 __all__ = [
     "DamagedError",
     "EngineLostError",
@@ -26,10 +28,14 @@ __all__ = [
 class GeotfrError(Exception):
     """Root of all errors that geotfr raises on purpose.
 
-    ``exit_code`` is what the command line returns; 1 means a fault in geotfr itself.
+    ``exit_code`` is what the command line returns; 1 means a fault in geotfr itself. Secrets in addresses (a
+    password, a signed query) aren't kept in the message.
     """
 
     exit_code: int = 1
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redact(each) if isinstance(each, str) else each for each in args))
 
 
 class UsageError(GeotfrError, ValueError):

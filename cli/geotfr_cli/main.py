@@ -10,6 +10,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -49,6 +50,7 @@ _CANNOT_READ = 10
 _CANNOT_WRITE = 14
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG})
 _OUT_OF_MEMORY = 13
+_NO_MEMORY = re.compile(r"failed to map segment|[Cc]annot allocate memory|can't start new thread|std::bad_alloc")
 
 
 @dataclass(slots=True)
@@ -125,6 +127,8 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: results on stdout, one line on stderr for what went wrong."""
     settings = Settings(args=tuple(sys.argv[1:] if args is None else args))
+    _open_closed_streams()
+    _spare_address_space()
     catch_signals()
     try:
         code = cli.main(
@@ -139,16 +143,42 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = _told(_usage_line(error), error.exit_code, error, settings)
     except (KeyboardInterrupt, Terminated, click.Abort) as error:
         code = _told("interrupted", _INTERRUPTED, error, settings)
-    except BrokenPipeError:
-        # The reader of stdout is gone: nobody is left to tell. Nor may the interpreter flush it once more.
-        sys.stdout = None
-        code = 1
+    except (BrokenPipeError, SystemExit):
+        # click exits with 1 for it, and for nothing else here. The reader of a stream is gone: nobody is left to
+        # tell. Nor may the interpreter flush it once more.
+        sys.stdout = sys.stderr = None
+        code = _CANNOT_WRITE
     except OSError as error:
         code = _told(_line(error), getattr(error, "exit_code", _code_of(error)), error, settings)
     except Exception as error:
-        fallback = _OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
+        fallback = _OUT_OF_MEMORY if _is_out_of_memory(error) else 1
         code = _told(_line(error), getattr(error, "exit_code", fallback), error, settings)
     sys.exit(int(code or 0))
+
+
+def _open_closed_streams() -> None:
+    """Give the numbers of standard streams that are closed to the null device.
+
+    A file that is opened would get one of them, and what a library writes to stderr would be written into it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _spare_address_space() -> None:
+    """Under a limit of address space (``ulimit -v``), have numpy's OpenBLAS set none aside for threads.
+
+    Where it gets none it ends the process by itself.
+    """
+    with contextlib.suppress(ImportError):
+        import resource
+
+        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _line(error: Exception) -> str:
@@ -160,9 +190,20 @@ def _line(error: Exception) -> str:
         return f"standard output can't be written: {error.strerror}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}; give another path, or have it opened to you"
-    if isinstance(error, MemoryError):
-        return f"out of memory: {error}; use a lower --memory-limit or fewer --workers"
+    if _is_out_of_memory(error):
+        why = " ".join(str(error).split()) or "the system gives no more"
+        return f"out of memory: {why}; use a lower --memory-limit or fewer --workers, or raise the limit (ulimit -v)"
     return f"a fault in geotfr: {type(error).__name__}: {error}; run again with --debug and report what it prints"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what caused it, says that there is no memory: for data, a library's code, or a thread."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or _NO_MEMORY.search(str(seen)):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def _code_of(error: OSError) -> int:
@@ -191,13 +232,23 @@ def _told(line: str, code: int, error: BaseException, settings: Settings) -> int
     if settings.debug:
         import traceback
 
-        traceback.print_exception(error)
+        tell("".join(traceback.format_exception(error)).rstrip(), keeps_lines=True)
     # Whatever became of what a signal raised, as an ImportError of a library that was just starting.
     end_by_signal()
-    # One line, whatever a file is called.
-    with contextlib.suppress(OSError):
-        click.echo(f"geotfr: {' '.join(line.splitlines())}", err=True)
+    tell(f"geotfr: {line}")
     return code
+
+
+def tell(text: str, *, keeps_lines: bool = False) -> None:
+    """Write to stderr, where it is open: one line, whatever a file is called, or a text of ours of several."""
+    from geotfr.plain_text import printable, redact
+
+    if keeps_lines:
+        text = printable(redact(text), keeps_lines=True)
+    else:
+        text = printable(" ".join(redact(text).splitlines()))
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(text, err=True)
 
 
 def set_debug(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shlex
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from geotfr_cli.main import Settings, set_debug
+from geotfr_cli.main import Settings, set_debug, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -139,17 +140,22 @@ def warn(warnings: Sequence[str], *, quiet: bool) -> None:
     """Tell each warning once, on stderr."""
     if not quiet:
         for warning in warnings:
-            click.echo(f"warning: {warning}", err=True)
+            tell(f"warning: {warning}")
 
 
 def show(text: str, document: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
     """The result on stdout: JSON if asked, else text for a person unless ``quiet``."""
+    from geotfr.plain_text import printable, printable_report, redact
+
+    if sys.stdout is None and (as_json or not quiet):
+        raise OSError(errno.EBADF, "it is closed")
     if as_json:
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        told = json.dumps(document, indent=2, ensure_ascii=False)
+        click.echo(printable(redact(told), as_json=True))
     elif not quiet:
-        click.echo(text)
+        click.echo(redact(printable_report(text, document)))
 
 
 def shows_progress(*, quiet: bool) -> bool:
     """Whether a progress bar is of use: someone looks at stderr."""
-    return not quiet and sys.stderr.isatty()
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()

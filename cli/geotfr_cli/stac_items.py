@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from geotfr_cli.main import tell
 from geotfr_cli.options import warn
 
 if TYPE_CHECKING:
@@ -39,5 +40,5 @@ def write_stac(
     made = write_stac_item(source, date=date, class_bands=class_bands, classes=classes, overwrite=overwrite)
     warn(made.warnings, quiet=quiet)
     if not quiet:
-        click.echo(f"item      {made.path}", err=True)
+        tell(f"item      {made.path}")
     return made.warnings

@@ -80,6 +80,7 @@ class Stream:
     def __iter__(self) -> StreamIterator:
         return self.iterate(part=0, parts=1)
 
+    @checks_flags
     def iterate(self, *, part: int, parts: int, is_alone: bool = True) -> StreamIterator:
         """An iterator over the records of the source whose place is ``part`` modulo ``parts``: the next epoch of them.
 

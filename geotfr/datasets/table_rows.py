@@ -104,10 +104,10 @@ class TableRows:
             raise UsageError(f"{table.path}: no patch {wish(split, where)}; ask for others")
         if (table.column("records") != 1).any():
             raise UsageError(f"{table.path}: a record is a pixel here, not a patch; read it with geotfr.stream")
-        names = list(dict.fromkeys(name for patches in table.sets for name, _, _ in patches.shards))
-        codes, texts = table.codes("shard")
-        shard = np.array([names.index(text) for text in texts], np.int64)[codes]
-        records = starts[shard] + table.column("record")
+        shard, _ = table.shards()
+        record = table.column("record")
+        table.check_records(shard, record, np.diff(starts))
+        records = starts[shard] + record
         by_record = {name: _by_record(table.column(name), records, int(starts[-1])) for name in columns}
         numbers = np.full(int(starts[-1]), -1, np.int64)
         numbers[records] = table.column("number")

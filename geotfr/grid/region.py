@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from geotfr.errors import InputError, LimitError, MissingInputError, UsageError
-from geotfr.regular_files import open_regular
+from geotfr.regular_files import open_input
 from geotfr.stores.path import local_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def region_file(text: str) -> str | None:
 
 def _read(path: Path) -> str:
     try:
-        with open_regular(path, wanted="a region") as file:
+        with open_input(path, wanted="a region") as file:
             found = file.read(MAX_BYTES + 1)
         if len(found) > MAX_BYTES:
             raise LimitError(f"{path}: more than {MAX_BYTES:,} bytes are too many for a region")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from geotfr.plain_text import printable, redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,11 +29,15 @@ def card(title: str, facts: Iterable[tuple[str, str]], sketch: str = "") -> str:
     """
     rows = "".join(
         f'<tr><th style="text-align:left;vertical-align:top">{html.escape(name)}</th>'
-        f'<td style="text-align:left;overflow-wrap:anywhere">{html.escape(_short(value))}</td></tr>'
+        f'<td style="text-align:left;overflow-wrap:anywhere">{_escaped(value)}</td></tr>'
         for name, value in facts
     )
-    table = f'<table><caption style="text-align:left"><b>{html.escape(_short(title))}</b></caption>{rows}</table>'
+    table = f'<table><caption style="text-align:left"><b>{_escaped(title)}</b></caption>{rows}</table>'
     return f'<div style="display:flex;gap:1em;align-items:flex-start;flex-wrap:wrap">{table}{sketch}</div>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(_short(redact(text))))
 
 
 def listed(names: Iterable[str]) -> str:

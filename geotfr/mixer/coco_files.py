@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geotfr.stores.path import any_path
+from geotfr.errors import InputError
+from geotfr.records.ranges import open_ranges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ COCO_HEAD = '{"info": {"description": "shapes in the patches of a geotfr set'
 def is_coco(path: str | Path) -> bool:
     """Whether ``path`` is a COCO file of a set."""
     try:
-        with any_path(path).open("rb") as file:
-            return file.read(len(COCO_HEAD)) == COCO_HEAD.encode()
-    except OSError:
+        with open_ranges(str(path)) as file:
+            return file.pread(len(COCO_HEAD), 0) == COCO_HEAD.encode()
+    except (OSError, InputError):
         return False

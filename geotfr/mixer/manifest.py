@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geotfr.errors import DamagedError
+from geotfr.errors import DamagedError, InputError
 from geotfr.mixer.cards import card, grid_sketch, layout_facts, listed
 from geotfr.mixer.foreign_grid import check_layout, foreign_geobox
 from geotfr.mixer.strict_json import check_types, may_be_json, read_json, understanding
@@ -312,7 +312,7 @@ def is_manifest(path: str | Path) -> bool:
         if not may_be_json(path):
             return False
         found = read_json(path, what="manifest")
-    except (DamagedError, OSError, MemoryError):
+    except (DamagedError, InputError, OSError, MemoryError):
         return False
     return "geotfr_version" in found and "shards" in found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import DamagedError
+from geotfr.errors import DamagedError, InputError
 from geotfr.grid import Affine6, GeoBox
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
 from geotfr.mixer.java_double import java_double
@@ -139,7 +139,7 @@ def is_mixer(path: str | Path) -> bool:
         if not may_be_json(path):
             return False
         found = read_json(path, what="mixer")
-    except (DamagedError, OSError, MemoryError):
+    except (DamagedError, InputError, OSError, MemoryError):
         return False
     return "patchDimensions" in found and "projection" in found
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 import json
+import os
+import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geotfr.errors import DamagedError, GeotfrError, LimitError, MissingInputError
 from geotfr.mixer.store_hint import store_hint
-from geotfr.stores.path import input_path
+from geotfr.regular_files import open_regular, read_regular
+from geotfr.stores.path import input_path, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,8 @@ def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
     ------
     MissingInputError
         There is no such file.
+    InputError
+        It is a pipe, a device or a folder.
     LimitError
         The file is larger than 64 MiB.
     DamagedError
@@ -37,10 +42,13 @@ def read_json(path: str | Path, *, what: str) -> dict[str, Any]:
     """
     path = input_path(path)
     try:
-        size = path.stat().st_size
-        if size > MAX_JSON_BYTES:
-            raise LimitError(f"{path}: {size} bytes is too large for a {what}; allowed {MAX_JSON_BYTES}")
-        data = path.read_bytes()
+        if is_local(path):
+            data = read_regular(path, most_bytes=MAX_JSON_BYTES, what=what, follows_links=True)
+        else:
+            size = path.stat().st_size
+            if size > MAX_JSON_BYTES:
+                raise LimitError(f"{path}: {size:,} bytes are too many for a {what}; allowed are {MAX_JSON_BYTES:,}")
+            data = path.read_bytes()
     except GeotfrError:
         # A store has told what is wrong.
         raise
@@ -56,7 +64,7 @@ def may_be_json(path: str | Path) -> bool:
     path = input_path(path)
     if path.suffix == ".json":
         return True
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path, follows_links=True), "rb") if is_local(path) else path.open("rb") as file:
         return file.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"")
 
 
@@ -88,8 +96,9 @@ def parse_json(data: bytes | str, *, name: str, what: str) -> dict[str, Any]:
     except ValueError as error:
         if isinstance(error, DamagedError):
             raise
-        # An integer with more digits than Python converts.
-        raise DamagedError(f"{name}: not a {what}: {error}") from error
+        raise LimitError(
+            f"{name}: not a {what}: a whole number has more than {sys.get_int_max_str_digits():,} digits"
+        ) from error
     if not isinstance(value, dict):
         raise DamagedError(f"{name}: not a {what}: found {type(value).__name__}, an object is expected")
     return value

@@ -38,7 +38,9 @@ def progress_bar(progress: bool | Progress, *, total_patches: int, what: str) ->
     # Chooses between the terminal's and the notebook's bar.
     from tqdm.auto import tqdm
 
-    with tqdm(total=total_patches, desc=what, unit=" patches", smoothing=0.1) as bar:
+    from geotfr.plain_text import printable, redact
+
+    with tqdm(total=total_patches, desc=printable(redact(what)), unit=" patches", smoothing=0.1) as bar:
         done_bytes = 0
 
         def report(patches: int, size_bytes: int) -> None:

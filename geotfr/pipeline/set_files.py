@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from geotfr.mixer import is_manifest, is_mixer
 from geotfr.mixer.coco_files import is_coco
 from geotfr.mixer.patch_tables import is_patch_table
+from geotfr.mixer.strict_json import read_json
 from geotfr.storage.outputs import open_outputs
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def belongs_to(names: SetNames) -> Callable[[str], bool]:
 
 def _is_stac_item(path: Path) -> bool:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        found = read_json(path, what="STAC Item")
+    except (OSError, ValueError, MemoryError):
         return False
-    return isinstance(found, dict) and found.get("type") == "Feature" and "stac_version" in found
+    return found.get("type") == "Feature" and "stac_version" in found
 
 
 def set_at(

@@ -10,6 +10,7 @@ from geotfr.errors import InputError, UsageError
 from geotfr.flags import checks_flags
 from geotfr.grid.crs import same_crs
 from geotfr.patches.stretch import PERCENTILES, checked_percentiles
+from geotfr.plain_text import printable
 from geotfr.storage import atomic_output
 from geotfr.storage.inputs import check_not_input
 from geotfr.stores.path import output_path
@@ -149,9 +150,9 @@ def swipe_page(
     words = f"{cols} x {rows} pixels, {rasters[0].geobox.crs[:60] or 'no CRS'}"
     words += "".join(f"; {name}: {bands_shown}" for name, bands_shown in zip(names, shown, strict=True))
     return _PAGE.format(
-        title=html.escape(title),
-        before=html.escape(names[0]),
-        after=html.escape(names[1]),
+        title=html.escape(printable(title)),
+        before=html.escape(printable(names[0])),
+        after=html.escape(printable(names[1])),
         words=html.escape(words),
         width=max(width, 480),
         height=round(max(width, 480) * height / width),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from geotfr.errors import UsageError
+from geotfr.plain_text import without_query
 from geotfr.stores.path import is_there, local_text
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _own_name(band: SourceBand, band_counts: Sequence[int]) -> str:
         return band.description
     if len(band_counts) == 1:
         return f"b{band.index}"
-    stem = Path(band.source).stem
+    stem = Path(without_query(band.source)).stem
     return stem if band_counts[band.source_number] == 1 else f"{stem}_b{band.index}"
 
 

@@ -15,6 +15,7 @@ import rasterio
 
 from geotfr.errors import InputError, MissingInputError
 from geotfr.stores.address import STORE_SCHEMES, StoreAddress, address_scheme
+from geotfr.stores.client import azure_endpoint
 from geotfr.stores.path import StorePath
 
 if TYPE_CHECKING:
@@ -138,6 +139,19 @@ def _store_options(name: str) -> dict[str, str]:
             "AWS_HTTPS": "NO" if scheme == "http" else "YES",
             "AWS_VIRTUAL_HOSTING": "TRUE" if is_virtual else "FALSE",
         }
+    azure, is_anonymous = azure_endpoint(), _is_set(environ.get("AZURE_SKIP_SIGNATURE"))
+    if azure:
+        # GDAL wants a key in the text, where it signs nothing, too.
+        unused = "AAAA" if is_anonymous else None
+        facts = {
+            "BlobEndpoint": azure.rstrip("/"),
+            "AccountName": environ.get("AZURE_STORAGE_ACCOUNT_NAME"),
+            "AccountKey": environ.get("AZURE_STORAGE_ACCOUNT_KEY") or environ.get("AZURE_STORAGE_ACCESS_KEY") or unused,
+            "SharedAccessSignature": environ.get("AZURE_STORAGE_SAS_TOKEN") or environ.get("AZURE_STORAGE_SAS_KEY"),
+        }
+        options["AZURE_STORAGE_CONNECTION_STRING"] = ";".join(f"{key}={value}" for key, value in facts.items() if value)
+    if is_anonymous:
+        options["AZURE_NO_SIGN_REQUEST"] = "YES"
     if _is_set(environ.get("AWS_SKIP_SIGNATURE")):
         options["AWS_NO_SIGN_REQUEST"] = "YES"
     return options

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from isal import isal_zlib
 
-from geotfr.errors import InputError, MissingInputError, RecordError
+from geotfr.errors import InputError, LimitError, MissingInputError, RecordError
 from geotfr.records.crc import masked_crc32c
 from geotfr.records.faults import ReadReport
 from geotfr.records.framing import RecordBlocks
@@ -36,7 +36,8 @@ from geotfr.records.inflate import InflateError
 from geotfr.records.layout import FOOTER_BYTES, FRAME_BYTES, HEADER_BYTES, frame_header
 from geotfr.records.ranges import LocalFile, open_ranges
 from geotfr.records.stream import open_stream
-from geotfr.stores.path import StorePath, any_path
+from geotfr.regular_files import open_own_file
+from geotfr.stores.path import StorePath, any_path, is_local
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +52,11 @@ LARGEST_MEMBER_BYTES = 32 << 20
 """Members of more uncompressed bytes get seek points: one record shall not cost the whole file."""
 
 SEEK_SPACING_BYTES = 4 << 20
+
+_TEXT_BYTES = 1 << 20
+_MOST_TEXT_BYTES = 1 << 31
+_MOST_DEFLATED = 1032
+"""DEFLATE makes no more than so many bytes of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,8 @@ def read_index(path: PathLike, *, base: PathLike | None = None) -> RecordIndex:
             raise _stale(members_path(base), f"it ends at byte {heads[-1] if len(heads) else 0} of {file_bytes}")
         members = np.stack([heads, made], axis=1)
         end = int(made[-1])
+        if end > file_bytes * _MOST_DEFLATED:
+            raise _stale(members_path(base), f"{file_bytes:,} bytes can't hold {end:,}")
     ends = offsets + lengths
     if (lengths < FRAME_BYTES).any() or not np.array_equal(offsets, np.concatenate([[0], ends[:-1]])[: len(ends)]):
         raise _stale(idx_path(base), "its records don't follow each other")
@@ -434,8 +442,10 @@ class _SoughtBytes(_Bytes):
     """Through ``indexed_gzip``, one thread at a time."""
 
     def __init__(self, path: str, points: Path) -> None:
-        if not points.exists():
-            raise MissingInputError(f"{points}: no such file; run 'geotfr index {path}'")
+        try:
+            open_own_file(points).close()
+        except FileNotFoundError as error:
+            raise MissingInputError(f"{points}: no such file; run 'geotfr index {path}'") from error
         self._lock = threading.Lock()
         self._points = points
         self._file = _indexed_gzip(path, index_file=str(points))
@@ -485,17 +495,26 @@ def _text(first: NDArray[np.int64], second: NDArray[np.int64]) -> bytes:
 
 
 def _columns(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The two columns of an index file."""
+    """The two columns of an index file, which may be of anyone's making."""
+    text = bytearray()
     try:
-        text = path.read_bytes()
+        with open_own_file(path) if is_local(path) else path.open("rb") as file:
+            while piece := file.read(_TEXT_BYTES):
+                text += piece
+                if len(text) > _MOST_TEXT_BYTES:
+                    raise LimitError(f"{path}: an index of more than {_MOST_TEXT_BYTES:,} bytes; index the file again")
+                if piece.translate(None, b"0123456789 \n"):
+                    raise _stale(path, "it is no lines of two numbers")
     except FileNotFoundError as error:
         raise MissingInputError(f"{path}: no such index; run 'geotfr index' on the record file") from error
+    except LimitError:
+        raise
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror}") from error
-    fields = text.split()
+    fields = bytes(text).split()
     is_whole = len(fields) == 2 * text.count(b"\n") and (not text or text.endswith(b"\n"))
     # 18 digits fit an int64.
-    if not is_whole or text.translate(None, b"0123456789 \n") or max(map(len, fields), default=0) > 18:
+    if not is_whole or max(map(len, fields), default=0) > 18:
         raise _stale(path, "it is torn, or no lines of two numbers")
     numbers = np.array(fields, dtype=bytes).astype(np.int64).reshape(-1, 2)
     return numbers[:, 0], numbers[:, 1]

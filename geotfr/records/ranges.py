@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Protocol, Self
 
 from geotfr.errors import InputError, MissingInputError
+from geotfr.regular_files import open_regular
 from geotfr.stores.path import StorePath, any_path
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         try:
-            self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            self.descriptor = open_regular(path, follows_links=True)
         except FileNotFoundError as error:
             raise MissingInputError(f"{path}: no such file") from error
         except OSError as error:

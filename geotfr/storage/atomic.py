@@ -11,12 +11,14 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geotfr.errors import GeotfrError, OutputError, OutputExistsError
+from geotfr.errors import DamagedError, GeotfrError, OutputError, OutputExistsError
 from geotfr.mixer.store_hint import store_hint
 from geotfr.records.crc import crc32c
+from geotfr.regular_files import open_regular
 from geotfr.storage.digest import crc_of_descriptor, crc_of_stored
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
@@ -34,13 +36,14 @@ __all__ = [
     "atomic_path",
     "check_folder",
     "check_output",
+    "file_mode",
     "is_whole",
+    "keep_mode",
     "sync_folder",
     "temporary_path",
 ]
 
 _MAX_NAME_BYTES = 255
-_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
@@ -103,6 +106,24 @@ def temporary_path(output: Path) -> Path:
     return output.with_name(f"{staging_stem(output)}-{secrets.token_hex(4)}.tmp{suffix}")
 
 
+def file_mode(path: Path) -> int | None:
+    """The permissions of the regular file ``path``; None where there is none."""
+    try:
+        found = path.lstat().st_mode
+    except OSError:
+        return None
+    return found & 0o777 if stat.S_ISREG(found) else None
+
+
+def keep_mode(path: Path, old: Path | int) -> None:
+    """Give ``path`` the permissions of the file ``old``, or ``old`` itself."""
+    mode = old if isinstance(old, int) else file_mode(old)
+    if mode is not None:
+        # Another user's file, or a file system without permissions.
+        with contextlib.suppress(OSError):
+            path.chmod(mode)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames within ``folder`` last through a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -124,8 +145,8 @@ def is_whole(path: Path, *, size: int, crc: int) -> bool:
     if isinstance(path, StorePath):
         return path.is_file() and path.stat().st_size == size and crc_of_stored(path) == crc
     try:
-        descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-    except OSError:
+        descriptor = open_regular(path)
+    except (OSError, DamagedError):
         return False
     try:
         if os.fstat(descriptor).st_size != size:
@@ -178,7 +199,7 @@ class AtomicFile:
         if finished is not None:
             return
         try:
-            self._descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_CLOEXEC, 0o666)
+            self._descriptor = open_regular(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             if expected_bytes:
                 self._reserve(expected_bytes)
         except OSError as error:
@@ -224,11 +245,16 @@ class AtomicFile:
         if on_disk != self.size:
             raise OutputError(f"{self.path}: {on_disk} bytes are on disk, {self.size} were written; run again")
 
-    def publish(self, path: Path | None = None) -> None:
-        """Take the final name, replacing what has it; ``path`` names another file of the same folder instead."""
+    def publish(self, path: Path | None = None, *, mode: int | None = None) -> None:
+        """Take the final name, replacing what has it, whose permissions stay.
+
+        ``path`` names another file of the same folder instead. ``mode`` are the permissions of what had the name, where
+        that is gone already.
+        """
         if path is not None:
             self.path = path
         try:
+            keep_mode(self._temporary, self.path if mode is None else mode)
             self._temporary.replace(self.path)
         except OSError as error:
             raise output_error(self.path, error) from error
@@ -293,11 +319,12 @@ def atomic_path(path: str | os.PathLike[str], *, overwrite: bool = False) -> Ite
         try:
             yield temporary
             try:
-                descriptor = os.open(temporary, os.O_RDONLY)
+                descriptor = open_regular(temporary)
                 try:
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
+                keep_mode(temporary, path)
                 temporary.replace(path)
             except OSError as error:
                 raise output_error(path, error) from error

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from geotfr.records.crc import crc32c
+from geotfr.regular_files import open_regular
 from geotfr.stores.path import StorePath, input_path
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["crc_of_descriptor", "crc_of_stored", "file_crc32c"]
 
 _READ_BYTES = 4 << 20
-_O_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 def crc_of_descriptor(descriptor: int) -> int:
@@ -45,7 +45,7 @@ def file_crc32c(path: Path | str) -> int:
     place = input_path(path)
     if isinstance(place, StorePath):
         return crc_of_stored(place)
-    descriptor = os.open(path, os.O_RDONLY | _O_CLOEXEC)
+    descriptor = open_regular(path, follows_links=True)
     try:
         return crc_of_descriptor(descriptor)
     finally:

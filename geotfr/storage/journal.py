@@ -2,6 +2,9 @@
 
 A journal is a text file of JSON objects, one a line, each synced as it is added. The first line says what is made and
 from what. A line that a killed run wrote half is no line.
+
+A journal grants nothing: it may have been put there by others. Each line is checked before any is used, and names in it
+are names of the journal's own folder.
 """
 
 from __future__ import annotations
@@ -9,17 +12,32 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from geotfr.errors import DamagedError, LimitError
-from geotfr.mixer.strict_json import parse_json, understanding
+from geotfr.mixer.strict_json import parse_json
+from geotfr.regular_files import read_regular
 from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Journal", "journal_lines"]
+__all__ = ["MAX_JOURNAL_BYTES", "Journal", "check_shape", "journal_lines"]
+
+MAX_JOURNAL_BYTES = 256 * 2**20
+"""About ten times what a part of 1 TB notes."""
+
+_CRC = re.compile(r"[0-9a-f]{8}")
+_NAME = re.compile(r"[^/\\\0]{1,255}")
+_LINES = {
+    "facts": {"bytes": int, "crc32c": _CRC, "facts": dict},
+    "whole": {"whole": dict},
+    "publish": {"publish": [_NAME], "incomplete_without": [_NAME]},
+}
+_REMEDY = "remove the file, and run without --resume (resume=True)"
 
 
 class Journal:
@@ -41,11 +59,25 @@ class Journal:
         return self._descriptor >= 0
 
     def read(self) -> list[dict[str, Any]]:
-        """The whole lines of the file, the first one first; empty where there is none."""
+        """The whole lines of the file, the first one first; empty where there is none.
+
+        Raises
+        ------
+        DamagedError
+            It is no regular file, or a line isn't one that is written here.
+        LimitError
+            It is too large.
+        OutputError
+            It can't be read.
+        """
         try:
-            text = self._path.read_bytes()
-        except OSError:
+            text = read_regular(self._path, most_bytes=MAX_JOURNAL_BYTES, what="journal")
+        except FileNotFoundError:
             return []
+        except LimitError:
+            raise
+        except OSError as error:
+            raise output_error(self._path, error) from error
         return journal_lines(text, name=str(self._path))
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -93,28 +125,68 @@ class Journal:
 
 
 def journal_lines(text: bytes, *, name: str) -> list[dict[str, Any]]:
-    """The whole lines of a journal's ``text``, until one that is none."""
+    """The whole lines of a journal's ``text``.
+
+    Raises
+    ------
+    DamagedError
+        A line is none that is written here.
+    LimitError
+        A line is nested too deep, or holds a number of too many digits.
+    """
     found = []
     # What follows the last line feed was cut while it was written.
-    for line in text.split(b"\n")[:-1]:
+    lines = text.split(b"\n")[:-1]
+    for number, line in enumerate(lines, start=1):
+        where = f"{name}: line {number}"
         try:
-            found.append(parse_json(line, name=name, what="journal"))
+            found.append(parse_json(line, name=where, what="line of a journal"))
         except (DamagedError, LimitError):
-            break
-    for each in found[1:]:
-        _check_line(each, name)
+            if 1 < number == len(lines):
+                break  # a power failure may leave the last line half written
+            raise
+        if number > 1:
+            shape = next((each for key, each in _LINES.items() if key in found[-1]), None)
+            if shape is None:
+                raise DamagedError(f"{where}: not a line of a journal: none of {', '.join(_LINES)} is there; {_REMEDY}")
+            check_shape(found[-1], shape, where=where)
     return found
 
 
-def _check_line(line: Mapping[str, Any], name: str) -> None:
-    """Refuse a line that no run has written: of a file that is whole, of names, or of the end."""
-    with understanding(name, "journal; remove it to begin anew"):
-        if "facts" in line:
-            is_right = isinstance(line["facts"], dict) and type(line["bytes"]) is int and int(line["crc32c"], 16) >= 0
-        elif "publish" in line:
-            lists = [line["publish"], line["incomplete_without"]]
-            is_right = all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists)
-        else:
-            is_right = isinstance(line["whole"], dict)
-        if not is_right:
-            raise TypeError(f"a line of {', '.join(line)}")
+def check_shape(value: Any, shape: Any, *, where: str) -> None:
+    """Refuse a JSON ``value`` that isn't of the ``shape``.
+
+    Parameters
+    ----------
+    shape
+        A type; ``int`` is a whole number from 0 to 2^63 - 1. A pattern, for a text that matches it. ``[shape]`` for a
+        list of such values, a tuple of shapes for a list of just as many values, and a dictionary for an object that
+        has these keys, and may have others.
+
+    Raises
+    ------
+    DamagedError
+        With ``where``, and the keys that lead to what differs.
+    """
+    if isinstance(shape, dict) and isinstance(value, dict):
+        for key, each in shape.items():
+            if key not in value:
+                raise DamagedError(f"{where}: {key} is missing; {_REMEDY}")
+            check_shape(value[key], each, where=f"{where}: {key}")
+        return
+    if isinstance(shape, list | tuple) and isinstance(value, list):
+        shapes = shape * len(value) if isinstance(shape, list) else shape
+        if len(shapes) == len(value):
+            for each, wanted in zip(value, shapes, strict=True):
+                check_shape(each, wanted, where=where)
+            return
+    elif shape is int:
+        if type(value) is int and 0 <= value < 2**63:
+            return
+    elif isinstance(shape, re.Pattern):
+        if isinstance(value, str) and shape.fullmatch(value):
+            return
+    elif isinstance(shape, type | UnionType) and isinstance(value, shape):
+        return
+    found = type(value).__name__ if isinstance(value, dict | list) else repr(value)[:60]
+    raise DamagedError(f"{where}: found {found}, which geotfr doesn't note there; {_REMEDY}")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from geotfr.errors import LockedError
+from geotfr.regular_files import open_regular
 from geotfr.storage.output_error import output_error
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class OutputLock:
     ------
     LockedError
         Another process writes the same output; its id and host are told.
+    DamagedError
+        Something else has the lock's name: a link, a pipe, a folder.
     """
 
     def __init__(self, output: Path, *, keeps_leftovers: bool = False, part: str = "", is_shared: bool = False) -> None:
@@ -89,7 +92,7 @@ class OutputLock:
         descriptor, self._descriptor = self._descriptor, -1
         # Removed while it is held: who opened the old file finds out and makes a new one. Others may hold a shared one.
         with contextlib.suppress(OSError):
-            if not self._is_shared and os.path.samestat(os.fstat(descriptor), self._path.stat()):
+            if not self._is_shared and os.path.samestat(os.fstat(descriptor), self._path.lstat()):
                 self._path.unlink()
         # What was opened to lock holds nothing that a failed close could lose.
         with contextlib.suppress(OSError):
@@ -98,7 +101,7 @@ class OutputLock:
     def _acquire(self) -> None:
         while self._descriptor < 0:
             try:
-                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                descriptor = open_regular(self._path, os.O_RDWR | os.O_CREAT)
             except OSError as error:
                 raise output_error(self._output, error) from error
             try:
@@ -127,7 +130,7 @@ class OutputLock:
                 return True
             raise output_error(self._output, error) from error
         try:
-            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+            return os.path.samestat(os.fstat(descriptor), self._path.lstat())
         except FileNotFoundError:
             return False
         except OSError as error:

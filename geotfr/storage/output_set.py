@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from geotfr.errors import OutputError, OutputExistsError, UsageError
 from geotfr.records.index import index_names
-from geotfr.storage.atomic import AtomicFile, check_folder, check_output, is_whole, sync_folder
+from geotfr.storage.atomic import AtomicFile, check_folder, check_output, file_mode, is_whole, sync_folder
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import OutputLock, staging_stem
 from geotfr.storage.output_error import output_error
@@ -88,6 +88,7 @@ class OutputSet:
         """Files of an older set that had the bytes of the new one and were left alone."""
         self._files: list[AtomicFile] = []
         self._listed: list[AtomicFile] = []
+        self._modes: dict[str, int | None] = {}
         self._made_folder = False
         if make_folder and not folder.exists() and folder.parent.is_dir():
             try:
@@ -293,6 +294,7 @@ class OutputSet:
         for name, _ in named:
             check_output(self.folder / name, overwrite=self._overwrite)
         old = self._present()
+        self._modes = {name: file_mode(self.folder / name) for name in old}
         self._remove([name for name in incomplete_without if name in old])
 
     def publish(self, named: Sequence[tuple[str, AtomicFile]], *, incomplete_without: Sequence[str]) -> None:
@@ -312,6 +314,7 @@ class OutputSet:
         if self._journal.is_open:
             names = [name for name, _ in named]
             self._journal.add({"publish": names, "incomplete_without": list(incomplete_without)})
+        modes = {name: file_mode(self.folder / name) for name in old} | self._modes
         self._remove([name for name in incomplete_without if name in old])
         last = len(named) - 1
         for position, (name, file) in enumerate(named):
@@ -324,7 +327,7 @@ class OutputSet:
                 self.unchanged.append(name)
             else:
                 self._remove_index(name)
-                file.publish(self.folder / name)
+                file.publish(self.folder / name, mode=modes.get(name))
         self._sync()
 
     def _is_same(self, name: str, file: AtomicFile) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from geotfr.errors import GeotfrError
 
-__all__ = ["RETRY_S", "RETRY_VARIABLE", "StoreClient", "StoredObject", "client_of", "safe_cause"]
+__all__ = ["RETRY_S", "RETRY_VARIABLE", "StoreClient", "StoredObject", "azure_endpoint", "client_of", "safe_cause"]
 
 T = TypeVar("T")
 
@@ -81,6 +81,8 @@ class StoreClient:
         self._api: Any = load_extra("obstore", extra="cloud", what=_WORDS)
         stores: Any = load_extra("obstore.store", extra="cloud", what=_WORDS)
         allows_http = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes", "on")
+        if url.startswith("az://"):
+            allows_http |= azure_endpoint().startswith("http://")
         try:
             self._store = stores.from_url(
                 url,
@@ -155,6 +157,11 @@ class StoreClient:
 
     def _error(self, name: str, error: Exception, *, is_writing: bool) -> GeotfrError:
         return store_error(f"{self.url}/{name}" if name else self.url, error, is_writing=is_writing)
+
+
+def azure_endpoint() -> str:
+    """Where the environment says that Azure's storage is; empty for Microsoft's own."""
+    return os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or ""
 
 
 @cache

@@ -17,6 +17,8 @@ __all__ = ["store_error"]
 
 _STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_MESSAGE = re.compile(r"<Message>\s*([^<\n]{1,200})")
+_NAMES = re.compile(r"Invalid(?:Resource|Bucket|Container|Object)Name|InvalidUri|OutOfRangeInput|KeyTooLong")
 _RETRIES = re.compile(r"after (\d+) retries")
 # Without credentials in the environment the machine's own role is asked for at these addresses.
 _ROLE = re.compile(r"latest/api/token|latest/meta-data|computeMetadata|metadata/identity|metadata\.google")
@@ -37,11 +39,15 @@ def store_error(address: str, error: Exception, *, is_writing: bool) -> GeotfrEr
     status = int(found[1] or found[2]) if found else 0
     code = _CODE.search(text)
     told = " ".join(each for each in (str(status) if status else "", code[1] if code else "") if each)
+    reason = _MESSAGE.search(text)
+    why = f": {reason[1].strip().rstrip('.')}" if reason else ""
     variables = _VARIABLES.get(address.partition(":")[0], "the environment")
     where = "store" if address.partition(":")[0] in _VARIABLES else "server"
     refuses: type[OutputError] | type[InputError] = OutputError if is_writing else InputError
     if _ROLE.search(text) or (not status and _NO_KEYS.search(text)):
         return refuses(f"{address}: no credentials for this store; set {variables} in the environment")
+    if status and _NAMES.search(told):
+        return refuses(f"{address}: the {where} refuses the name ({told}{why}); give another")
     if "NoSuchBucket" in text:
         return (OutputError if is_writing else MissingInputError)(
             f"{address}: the bucket isn't there; make it, or correct the address"
@@ -52,7 +58,7 @@ def store_error(address: str, error: Exception, *, is_writing: bool) -> GeotfrEr
         )
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
         return refuses(
-            f"{address}: the {where} refuses ({told or kind}); check the rights of the credentials in {variables}"
+            f"{address}: the {where} refuses ({told or kind}{why}); check the rights of the credentials in {variables}"
         )
     if kind == "PreconditionError":
         return refuses(f"{address}: another process changed it meanwhile; run again")
@@ -62,5 +68,5 @@ def store_error(address: str, error: Exception, *, is_writing: bool) -> GeotfrEr
     tried = f" after {retries[1]} retries" if retries and retries[1] != "0" else ""
     if status:
         stays = ", what arrived stays" if is_writing else ""
-        return refuses(f"{address}: the {where} answers {told}{tried}; run again{stays}")
+        return refuses(f"{address}: the {where} answers {told}{why}{tried}; run again{stays}")
     return refuses(f"{address}: the {where} can't be reached{tried}; check the network and the address, and run again")

@@ -130,9 +130,13 @@ class _Compiler:
             known = numbers(np.array(whole, value.type.to_pandas_dtype()))
         elif value.family == "text":
             known = texts(values).cast(self._pa.large_string())
+        elif value.family == "float" and value.is_column:
+            # Zero equals its negative, whose bits are others.
+            known = numbers(np.array([_as_float(each) for each in (*values, *(-0.0 for each in values if each == 0))]))
         else:
-            return _in_pairs(equal, or_)
-        made = self._cast(value, value.family)
+            # Truths, of which there are two, or a constant.
+            return _in_pairs(list(dict(zip(values, equal, strict=True)).values()), or_)
+        made = self._float(value) if value.family == "float" else self._cast(value, value.family)
         # pyarrow's is_in takes a null for a value that isn't there; in SQL it isn't known.
         unknown = constant(None, self._pa.bool_())
         return self._pc.if_else(made.is_valid(), made.isin(known), unknown)

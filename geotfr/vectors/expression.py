@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from geotfr.errors import UsageError
+from geotfr.errors import LimitError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,6 +179,8 @@ def parse_expression(text: str, *, option: str = "--where") -> Expression:
     ------
     UsageError
         Text that isn't a condition; tells the place.
+    LimitError
+        A text that is too long.
 
     Examples
     --------
@@ -189,7 +191,7 @@ def parse_expression(text: str, *, option: str = "--where") -> Expression:
     geotfr.errors.UsageError: --where 'class =': character 9: a number, a text or a column is missing
     """
     if len(text) > MOST_CHARACTERS:
-        raise UsageError(f"{option}: {len(text):,} characters; at most {MOST_CHARACTERS:,} are taken")
+        raise LimitError(f"{option}: {len(text):,} characters; at most {MOST_CHARACTERS:,} are taken")
     parser = _Parser(text, option)
     root = parser.any(0)
     parser.end()

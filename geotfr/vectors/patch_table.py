@@ -48,6 +48,8 @@ TABLE_FORMAT = 1
 _UNORDERED = ("sha256", "geometry")
 # Columns that don't get smaller; names of bands follow.
 _NOISE = ("sha256", "mean_", "std_")
+# The table's own columns of whole numbers, and the least value of each.
+_WHOLE = {"number": 0, "row": 0, "column": 0, "record": 0, "records": 1, "offset": 0, "length": 1}
 
 
 class PatchTable:
@@ -93,7 +95,10 @@ class PatchTable:
     def groups(self) -> Iterator[Any]:
         """All columns of some rows at a time, pyarrow tables."""
         for group in range(self._file.num_row_groups):
-            yield self._file.read_row_group(group)
+            try:
+                yield self._file.read_row_group(group)
+            except (load_arrow().ArrowException, OSError) as error:
+                raise DamagedError(f"{self.path}: can't be read: {' '.join(str(error).split())}") from error
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -145,20 +150,75 @@ class PatchTable:
 
         Raises
         ------
+        UsageError
+            A column that isn't there.
         DamagedError
-            The patches' ``number`` is none of the grid's.
+            One of the table's own that isn't there, of another type, or with values that no patch has.
         """
-        found = arrow_arrays.as_numpy(self.arrow([name])[name].combine_chunks())
+        least = _WHOLE.get(name)
+        if least is None:
+            return arrow_arrays.as_numpy(self.arrow([name])[name].combine_chunks())
+        values = self._own(name)
+        if not load_arrow().types.is_integer(values.type):
+            raise self._damaged(None, name, f"the type {values.type}; whole numbers are expected")
+        found = arrow_arrays.as_numpy(values)
+        is_wrong = ~arrow_arrays.present_rows(values) | (found < least)
         if name == "number":
-            counts = np.array([each.rows * each.columns for each in self.sets], np.int64)[self.set_numbers()]
-            is_wrong = (found < 0) | (found >= counts)
-            if is_wrong.any():
-                row = int(is_wrong.argmax())
-                raise DamagedError(
-                    f"{self.path}: row {row}: number {found[row]}; the grid has patches 0 to {counts[row] - 1}; make"
-                    " the table again"
-                )
-        return found
+            most = np.array([patches.rows * patches.columns for patches in self.sets])[self.set_numbers()]
+            is_wrong |= found >= most
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            raise self._damaged(row, name, f"{values[row].as_py()}, which no patch has")
+        return found.astype(np.int64, copy=False)
+
+    def shards(self) -> tuple[NDArray[np.int64], list[str]]:
+        """For each row the number of its shard, and the names of the shards of all sets, each once.
+
+        Raises
+        ------
+        DamagedError
+            A row names another shard, or none.
+        """
+        names = list(dict.fromkeys(name for patches in self.sets for name, _, _ in patches.shards))
+        return self._places_in("shard", names, "which isn't among the table's shards"), names
+
+    def check_records(self, shards: NDArray[np.int64], records: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Refuse rows whose record is beyond those of their shard: shard s has ``counts[s]``.
+
+        Raises DamagedError.
+        """
+        is_beyond = records >= counts[shards]
+        if is_beyond.any():
+            row = int(np.argmax(is_beyond))
+            raise self._damaged(row, "record", f"{records[row]}, where the shard has {counts[shards[row]]:,} records")
+
+    def _places_in(self, column: str, known: Sequence[str], problem: str) -> NDArray[np.int64]:
+        pa, pc = load_arrow(), load_arrow("pyarrow.compute")
+        values = self._own(column)
+        try:
+            texts = values.cast(pa.string())
+        except pa.ArrowException as error:
+            raise self._damaged(None, column, f"the type {values.type}; texts are expected") from error
+        places = pc.index_in(texts, value_set=arrow_arrays.texts(known), skip_nulls=True)
+        if places.null_count:
+            row = int(np.argmin(arrow_arrays.present_rows(places)))
+            raise self._damaged(row, column, f"{values[row].as_py()!r}, {problem}")
+        return arrow_arrays.as_numpy(places).astype(np.int64)
+
+    def _own(self, name: str) -> Any:
+        """A column that every patch table has, a pyarrow array."""
+        if name not in self.names:
+            raise self._damaged(None, name, "no such column")
+        found = self.arrow([name])[name]
+        # A table edited elsewhere may hold texts by their numbers.
+        pa = load_arrow()
+        if pa.types.is_dictionary(found.type):
+            found = found.cast(found.type.value_type)
+        return found.combine_chunks()
+
+    def _damaged(self, row: int | None, column: str, found: str) -> DamagedError:
+        where = f"{self.path}: " + ("" if row is None else f"row {row}, ") + f"column {column!r}"
+        return DamagedError(f"{where}: found {found}; make the table again with 'geotfr table --overwrite'")
 
     def selected(self, *, split: str | None = None, where: str | None = None) -> NDArray[np.bool_]:
         """The rows of a split for which a condition is true: ``(n,) bool``.
@@ -207,7 +267,13 @@ class PatchTable:
 
     def digests(self) -> NDArray[np.void]:
         """The SHA-256 of each patch: ``(n,)`` of 32 bytes each."""
-        values = self.arrow(["sha256"])["sha256"].combine_chunks()
+        pa, values = load_arrow(), self._own("sha256")
+        try:
+            values = values.cast(pa.binary(32))
+        except pa.ArrowException as error:
+            raise self._damaged(None, "sha256", f"the type {values.type}; 32 bytes a row are expected") from error
+        if values.null_count:
+            raise self._damaged(int(np.argmin(arrow_arrays.present_rows(values))), "sha256", "null")
         data = np.frombuffer(values.buffers()[1] or b"", np.dtype("V32"))
         found: NDArray[np.void] = data[values.offset : values.offset + len(values)]
         return found
@@ -239,12 +305,7 @@ class PatchTable:
         """For each row the number of its set in :attr:`sets`: ``(n,) int64``."""
         if len(self.sets) == 1:
             return np.zeros(len(self), np.int64)
-        pc = load_arrow("pyarrow.compute")
-        names = arrow_arrays.texts([each.source for each in self.sets])
-        found = pc.index_in(self.arrow(["source"])["source"], value_set=names)
-        if found.null_count:
-            raise DamagedError(f"{self.path}: a row's source is in none of the table's sets; make the table again")
-        return arrow_arrays.as_numpy(found.combine_chunks()).astype(np.int64)
+        return self._places_in("source", [each.source for each in self.sets], "which none of the table's sets has")
 
 
 def read_patch_table(path: str | Path) -> PatchTable:
@@ -273,7 +334,7 @@ def read_patch_table(path: str | Path) -> PatchTable:
     try:
         described = json.loads(text)
         version = described["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{path}: the metadata of the patch table aren't whole; make it again") from error
     if version != TABLE_FORMAT:
         raise DamagedError(f"{path}: patch table format {version!r} is not known; this geotfr reads {TABLE_FORMAT}")

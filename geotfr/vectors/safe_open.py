@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from geotfr.errors import GeotfrError, InputError
 from geotfr.file_kinds import kind_of
 from geotfr.grid.crs import MAX_TEXT_CHARS, check_crs_text
-from geotfr.regular_files import open_regular
+from geotfr.regular_files import open_input
 from geotfr.vectors import gdal_dataset
 from geotfr.vectors.extra import load
 from geotfr.vectors.flatgeobuf import crs_texts
@@ -172,7 +172,7 @@ def vector_kind(path: Path) -> VectorKind:
     MissingInputError, InputError
         There is no such file, or it is a folder, a pipe or a device.
     """
-    with open_regular(path, wanted="a table") as file:
+    with open_input(path, wanted="a table") as file:
         return _kind_of(path, file.read(_HEAD_BYTES), file.fileno())
 
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Lower rooms first: a module may import from its own row and the rows before it.
 ROWS = (
+    ("plain_text",),
     ("errors", "_version"),
     ("background", "extras", "file_kinds", "flags", "regular_files"),
     ("stores",),

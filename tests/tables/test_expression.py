@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tables.tables import records
 
 import geotfr
-from geotfr.errors import InputError, UsageError
+from geotfr.errors import InputError, LimitError, UsageError
 from geotfr.vectors.condition import condition_on, filtered
 from geotfr.vectors.expression import parse_expression
 
@@ -197,7 +197,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest() -> None:
 
 
 def test_too_long_a_text_is_refused() -> None:
-    with pytest.raises(UsageError, match="at most 65,536"):
+    with pytest.raises(LimitError, match="at most 65,536"):
         parse_expression("x = 1 or " * 10_000 + "x = 1")
 
 

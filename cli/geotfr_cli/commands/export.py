@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from geotfr_cli.main import tell
 from geotfr_cli.options import (
     LOSSES,
     allow_driver_option,
@@ -248,7 +249,9 @@ def command(
 
     def tell_plan(plan: ExportPlan) -> None:
         if not quiet:
-            click.echo(plan.to_text(), err=True)
+            from geotfr.plain_text import printable_report
+
+            tell(printable_report(plan.to_text(), plan.to_dict()), keeps_lines=True)
 
     options |= {
         "overwrite": overwrite,
@@ -298,12 +301,12 @@ def _export_collection(
         raise click.UsageError(f"--collection: goes without {', '.join(alone)}; export the rasters one by one for it")
     from geotfr.pipeline.catalog.collection import export_collection
 
-    def tell(name: str, place: int, count: int) -> None:
+    def tell_member(name: str, place: int, count: int) -> None:
         if not quiet:
-            click.echo(f"{place} of {count}: {name}", err=True)
+            tell(f"{place} of {count}: {name}")
 
     progress = shows_progress(quiet=quiet)
-    result = export_collection(sources, prefix, on_raster=tell, progress=progress, **options)
+    result = export_collection(sources, prefix, on_raster=tell_member, progress=progress, **options)
     warn(result.warnings, quiet=quiet)
     show(result.to_text(), result.to_dict(), quiet=quiet, as_json=as_json)
     if result.pixels_unreadable:

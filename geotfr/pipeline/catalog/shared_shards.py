@@ -245,7 +245,7 @@ class SharedShards:
             manifest = job.manifest((), (), 0)
             self._check_features(path, manifest)
             check_space(self._names.folder, job.least_bytes(job.plan.total_bytes), what="this export")
-            journal = ExportJournal(outputs, unreadable=prepared.unreadable)
+            journal = ExportJournal(outputs, unreadable=prepared.unreadable, patches=range(prepared.plan.layout.count))
             shards_before = len(writer.shards)
             with (
                 raster_env(cache_bytes=plan.strips.gdal_cache_bytes),

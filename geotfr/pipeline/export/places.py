@@ -13,7 +13,7 @@ from geotfr.errors import GeotfrError, InputError, UsageError
 from geotfr.options.values import nearest
 from geotfr.pipeline.export.choose import ClassBand, PatchChoice
 from geotfr.pipeline.export.labels import far_warnings, unplaced_warnings
-from geotfr.regular_files import open_regular
+from geotfr.regular_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def _kept(
 
 def _numbers_of_text(path: Path) -> NDArray[np.int64]:
     try:
-        with open_regular(path, wanted="numbers of patches") as file:
+        with open_input(path, wanted="numbers of patches") as file:
             found = file.read(_MOST_TEXT_BYTES + 1)
         if len(found) > _MOST_TEXT_BYTES:
             raise InputError(f"{path}: more than {_MOST_TEXT_BYTES:,} bytes are too many for numbers of patches")

@@ -12,9 +12,11 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from geotfr.errors import DamagedError
 from geotfr.mixer.strict_json import understanding
 from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.shards import WrittenShard
+from geotfr.storage.journal import check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +24,21 @@ if TYPE_CHECKING:
     from geotfr.pipeline.export.unreadable import UnreadableMasked
     from geotfr.storage import AtomicFile, OutputSet
 
-__all__ = ["ExportJournal", "Tally"]
+__all__ = ["CHUNKS", "COUNTS", "ExportJournal", "Tally"]
+
+CHUNKS = [(int, int, int)]
+"""The shape of a file's chunks in its facts."""
+
+COUNTS = dict.fromkeys(asdict(EncodeCounts()), int)
+"""The shape of :class:`EncodeCounts`."""
+
+_FACTS = {
+    "records": int,
+    "is_oversized": bool,
+    "dropped": [int],
+    "unreadable": [(int, int)],
+    "strip": {"patch": int, "records": int, "masked_pixels": int, "counts": COUNTS},
+}
 
 
 @dataclass(slots=True)
@@ -69,8 +85,8 @@ class ExportJournal:
         What :meth:`geotfr.storage.OutputSet.begin` found.
     unreadable
         What counts the pixels that can't be read, where these are masked; it is told what the stopped run met.
-    first_patch
-        Where a run that nothing was left of begins.
+    patches
+        Numbers of the patches of the run.
     notes_chunks
         Whether to note each shard's chunks too: it will be put together with others.
     from_start
@@ -92,7 +108,7 @@ class ExportJournal:
         left: Sequence[tuple[AtomicFile, dict[str, Any]]] = (),
         unreadable: UnreadableMasked | None = None,
         *,
-        first_patch: int = 0,
+        patches: range,
         notes_chunks: bool = False,
         from_start: bool = False,
     ) -> None:
@@ -100,8 +116,10 @@ class ExportJournal:
         self._notes_chunks = notes_chunks
         self._unreadable = unreadable
         self._marks: deque[_Mark] = deque()
+        for file, facts in left:
+            check_shape(facts, {**_FACTS, **({"chunks": CHUNKS} if notes_chunks else {})}, where=str(file.path))
         self.shards: list[WrittenShard] = []
-        self.first_patch = first_patch
+        self.first_patch = patches.start
         self.tally = Tally()
         if left:
             with understanding(left[0][0].path, "journal of an export"):
@@ -109,10 +127,15 @@ class ExportJournal:
         self._done = sum(shard.records for shard in self.shards)
         self._noted_drops = len(self.tally.dropped)
         if from_start:
-            self.first_patch, self.tally = first_patch, Tally()
+            self.first_patch, self.tally = patches.start, Tally()
         self._noted_blocks = len(self._blocks())
         self.surplus = self._done - self.tally.records
         """Records from ``first_patch`` on that whole shards hold already."""
+        if self.first_patch not in range(patches.start, patches.stop + 1) or self.surplus < 0:
+            raise DamagedError(
+                f"{left[-1][0].path}: its journal tells of patch {self.first_patch} and of {self.tally.records} records"
+                " before it, which this export hasn't; run without --resume (resume=True)"
+            )
 
     def _take_up(self, left: Sequence[tuple[AtomicFile, dict[str, Any]]]) -> None:
         """Go on behind the last strip that the stopped run noted."""

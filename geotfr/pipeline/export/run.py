@@ -445,7 +445,8 @@ class ExportJob:
             by_digest = resume and not fast_resume
             left = [] if self._is_unversioned else outputs.begin(self.head(outputs.noted, by_digest=by_digest))
             # The rows of patches that a stopped run wrote are gathered anew: its strips are read again.
-            journal = ExportJournal(outputs, left, self._unreadable, from_start=self._rows is not None)
+            patches = range(plan.layout.count)
+            journal = ExportJournal(outputs, left, self._unreadable, patches=patches, from_start=self._rows is not None)
             resumed = len(journal.shards)
             whole_bytes = sum(shard.file.size for shard in journal.shards)
             shard_bytes = self.least_bytes(plan.records_per_shard * plan.record_bytes)

@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from geotfr.background import run_at_most
-from geotfr.errors import GeotfrError, InputError, LockedError
+from geotfr.errors import GeotfrError, InputError, LimitError, LockedError
+from geotfr.mixer.strict_json import parse_json
 from geotfr.storage.lock import staging_stem
 from geotfr.storage.remote.process import is_gone, process_mark
 
@@ -39,6 +40,7 @@ PART_STALE_S = 300.0
 """The same for a part's: taking over what still lives does no harm there, see :mod:`~geotfr.storage.remote.journal`."""
 
 _RENEW_S = 60.0
+_MOST_BYTES = 64 << 10
 
 INTERRUPTED_S = 0.7
 """The time for what a run that a signal ends still has to tell the store."""
@@ -198,9 +200,8 @@ def held_by(store: Store, output: Path) -> str:
 
 def lock_facts(store: Store, found: StoredObject) -> dict[str, str]:
     """What a lock tells of its owner; empty where it is gone or can't be read."""
-    with contextlib.suppress(InputError, ValueError):
+    with contextlib.suppress(InputError, ValueError, LimitError):
         # It may be renewed meanwhile: then its time is another, and nothing else.
-        facts = json.loads(store.read_range(found.name, 0, found.size))
-        if isinstance(facts, dict):
-            return {str(key): " ".join(str(value).split())[:200] for key, value in facts.items()}
+        facts = parse_json(store.read_range(found.name, 0, min(found.size, _MOST_BYTES)), name=found.name, what="lock")
+        return {str(key): " ".join(str(value).split())[:200] for key, value in facts.items()}
     return {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from geotfr.errors import MissingInputError, OutputError, OutputExistsError, UsageError
+from geotfr.errors import DamagedError, MissingInputError, OutputError, OutputExistsError, UsageError
 from geotfr.flags import checks_flags
 from geotfr.mixer import SetNames, manifest_of
 from geotfr.mixer.strict_json import understanding
@@ -19,13 +20,16 @@ from geotfr.pipeline.catalog.staged_rows import read_rows
 from geotfr.pipeline.export.fill import EncodeCounts
 from geotfr.pipeline.export.outcome import named_shards, outcome_warnings, publish, set_facts, unreadable_warning
 from geotfr.pipeline.export.parts.pack import PackedShard, Packer, adopt, damaged
-from geotfr.pipeline.export.parts.stage import ROWS
+from geotfr.pipeline.export.parts.split import MOST_PARTS, parse_split
+from geotfr.pipeline.export.parts.stage import ROWS, WHOLE
+from geotfr.pipeline.export.resume import CHUNKS
 from geotfr.pipeline.export.unreadable import pixels_of
 from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec
 from geotfr.storage.atomic import is_whole
+from geotfr.storage.journal import check_shape
 from geotfr.storage.output_set import differences
 from geotfr.storage.space import check_space
 from geotfr.storage.staged import StagedParts
@@ -43,6 +47,21 @@ if TYPE_CHECKING:
 
 __all__ = ["FinalizeResult", "PackedSet", "finalize_export", "pack_parts"]
 
+_HEAD = {
+    "manifest": dict,
+    "options": {
+        "compressor": re.compile("none|fast|ee"),
+        "naming": re.compile("drive|cloud-storage"),
+        "max_file_size": int,
+        "edge": str,
+    },
+    "block_shape": (int, int),
+    "staging": re.compile("none|fast|ee"),
+    "is_even": bool,
+    "knows_shards": bool,
+    "has_whole_shards": bool,
+    "table": dict | None,
+}
 # How many parts a message names.
 _NAMED = 12
 
@@ -200,7 +219,7 @@ def finalize_export(
         _remove_traces(staged)
         raise
     with outputs:
-        there = staged.find()
+        there = [(number, total) for number, total in staged.find() if number < total <= MOST_PARTS]
         total = _total(place, there, parts)
         found = staged.read([(number, total) for number in range(total)])
         with understanding(_prefix(place), "journal of a part; make the part again"):
@@ -240,6 +259,7 @@ def _total(place: SetNames, found: Sequence[tuple[int, int]], wanted: int | None
         )
     totals = Counter(total for _, total in found)
     if wanted is not None:
+        parse_split((0, wanted))
         return wanted
     if len(totals) > 1:
         splits = ", ".join(f"{count} of {total}" for total, count in sorted(totals.items()))
@@ -265,6 +285,8 @@ def _check_parts(place: SetNames, parts: Sequence[StagedPart], *, ignore_source_
             f" ({'; '.join(told)}); run 'geotfr export … --split {first}/{len(parts)} --resume' and so on, then"
             " finalize again"
         )
+    for part in parts:
+        check_shape(part.head, {"sources": [dict]}, where=f"{_prefix(place)}: the journal of a part")
     heads = [_compared(part.head, ignore_source_times=ignore_source_times) for part in parts]
     # What most parts were made with is right, the others aren't.
     texts = [repr(head) for head in heads]
@@ -312,7 +334,7 @@ def pack_parts(
 ) -> PackedSet:
     """Make shards of the staged files of ``parts``, and publish them with mixer and manifest."""
     head = _compared(parts[0].head, ignore_source_times=False)
-    template = manifest_of(head["manifest"])
+    template = _check_contents(parts, head, where=f"{prefix}: the journal of a part")
     whole = [part.whole or {} for part in parts]
     dropped = [number for each in whole for number in each["dropped"]]
     blocks = list(dict.fromkeys((row, col) for each in whole for row, col in each["unreadable"]))
@@ -375,6 +397,30 @@ def pack_parts(
             )
         ),
     )
+
+
+def _check_contents(parts: Sequence[StagedPart], head: dict[str, Any], *, where: str) -> Manifest:
+    """Refuse journals that tell what no part notes; the manifest that the ``head`` of all holds, without shards.
+
+    Raises DamagedError.
+    """
+    check_shape(head, _HEAD, where=where)
+    if head["table"] is not None:
+        check_shape(head["table"], {"class_bands": [str], "fills": str}, where=where)
+    shard = {"records": int, "is_oversized": bool}
+    shape = shard if head["has_whole_shards"] else {**shard, "chunks": CHUNKS}
+    for part in parts:
+        check_shape(part.whole, WHOLE, where=where)
+        for file in part.files:
+            check_shape(file.facts, {ROWS: int} if ROWS in file.facts else shape, where=where)
+            if sum(packed for _, _, packed in file.facts.get("chunks", ())) > file.size:
+                raise damaged(file)
+    try:
+        return manifest_of(head["manifest"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DamagedError(
+            f"{where}: not a whole manifest: {type(error).__name__}: {error}; run its parts again"
+        ) from error
 
 
 def _new_shards(

@@ -8,6 +8,7 @@ and a piece that is a shard is renamed, not copied.
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from geotfr.errors import DamagedError, GeotfrError, MissingInputError
 from geotfr.pipeline.export.shards import ChunkSize
 from geotfr.records.crc import crc32c
 from geotfr.records.inflate import InflateError
+from geotfr.regular_files import open_own_file
 from geotfr.storage.output_error import output_error
+from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +41,12 @@ _FRAME_BYTES = 16
 
 @dataclass(slots=True)
 class _Take:
-    """Bytes ``start`` to ``stop`` of a staged file; of their one chunk only ``cut``, if that is set."""
+    """Bytes ``start`` to ``stop`` of a staged file; of its one chunk (``size`` bytes) only ``cut``, if that's set."""
 
     file: StagedFile
     start: int
     stop: int
+    size: int
     cut: slice | None = None
 
 
@@ -130,15 +134,15 @@ class Packer:
             for chunk in map(ChunkSize._make, file.facts["chunks"]):
                 stop = start + chunk.packed
                 if shard.size + chunk.size <= self._limit:
-                    self._add(shard, _Take(file, start, stop), chunk.records, chunk.size)
+                    self._add(shard, _Take(file, start, stop, chunk.size), chunk.records, chunk.size)
                 else:
-                    for cut, records in self._cuts(_Take(file, start, stop), chunk, shard.size):
+                    for cut, records in self._cuts(_Take(file, start, stop, chunk.size), chunk, shard.size):
                         size = cut.stop - cut.start
                         if shard.size and shard.size + size > self._limit:
                             yield shard
                             shard = Recipe()
                         is_all = size == chunk.size
-                        self._add(shard, _Take(file, start, stop, None if is_all else cut), records, size)
+                        self._add(shard, _Take(file, start, stop, chunk.size, None if is_all else cut), records, size)
                 start = stop
         if shard.records:
             yield shard
@@ -162,6 +166,8 @@ class Packer:
         first = place = records = 0
         # One chunk a shard: the loop over its records is short.
         while place < len(data):
+            if place + _LENGTH.size > len(data):
+                raise damaged(take.file)
             size = _LENGTH.unpack_from(data, place)[0] + _FRAME_BYTES
             if begun and begun + size > self._limit:
                 if records:
@@ -210,18 +216,21 @@ class Packer:
     def _chunk(self, take: _Take) -> bytes:
         """The records of the one chunk of ``take``."""
         data = b"".join(self._pieces(take))
-        if not self._is_packed:
-            return data
-        try:
-            return isal_zlib.decompress(data, wbits=31)
-        except InflateError as error:
-            raise damaged(take.file) from error
+        if self._is_packed:
+            try:
+                data = isal_zlib.decompressobj(wbits=31).decompress(data, take.size + 1)
+            except InflateError as error:
+                raise damaged(take.file) from error
+        if len(data) != take.size:
+            raise damaged(take.file)
+        return data
 
     def _pieces(self, take: _Take) -> Iterator[bytes]:
         """The bytes of ``take``; each file's are summed up on the way, and compared at its end."""
         place = take.start
         try:
-            with take.file.path.open("rb") as source:
+            path = take.file.path
+            with open_own_file(path) if is_local(path) else path.open("rb") as source:
                 source.seek(place)
                 while place < take.stop:
                     data = source.read(min(take.stop - place, _COPY_BYTES))
@@ -259,7 +268,11 @@ def adopt(outputs: OutputSet, file: StagedFile, facts: Mapping[str, Any]) -> Ato
         It has another size than was written.
     """
     try:
-        size = file.path.stat().st_size
+        if is_local(file.path):
+            with open_own_file(file.path) as opened:
+                size = os.fstat(opened.fileno()).st_size
+        else:
+            size = file.path.stat().st_size
     except MissingInputError as error:
         raise gone(file) from error
     except OSError as error:

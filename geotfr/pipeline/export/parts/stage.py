@@ -21,7 +21,7 @@ from geotfr.pipeline.catalog.staged_rows import rows_bytes
 from geotfr.pipeline.export.outcome import unreadable_warnings
 from geotfr.pipeline.export.parts.split import parse_split, part_of
 from geotfr.pipeline.export.prepare import Prepared, open_rasters
-from geotfr.pipeline.export.resume import ExportJournal
+from geotfr.pipeline.export.resume import COUNTS, ExportJournal
 from geotfr.pipeline.export.run import ExportJob
 from geotfr.pipeline.export.scratch import with_scratch
 from geotfr.pipeline.export.shards import ShardWriter
@@ -30,6 +30,7 @@ from geotfr.pipeline.progress import progress_bar
 from geotfr.pipeline.set_files import set_at
 from geotfr.pipeline.sizes import human_bytes
 from geotfr.records.gzip import codec
+from geotfr.storage.journal import check_shape
 from geotfr.storage.staged import part_name
 
 if TYPE_CHECKING:
@@ -43,11 +44,24 @@ if TYPE_CHECKING:
     from geotfr.pipeline.progress import Progress
     from geotfr.storage import OutputSet
 
-__all__ = ["ROWS", "PartResult", "export_part", "stage_part"]
+__all__ = ["ROWS", "WHOLE", "PartResult", "export_part", "stage_part"]
 
 
 ROWS = "rows"
 """What is noted of a staged file that holds rows of a patch table."""
+
+WHOLE = {
+    "patches": int,
+    "records": int,
+    "masked_pixels": int,
+    "patches_in_question": int,
+    "dropped": [int],
+    "counts": COUNTS,
+    "unreadable": [(int, int)],
+    "first_error": str,
+    "warnings": [str],
+}
+"""The shape of what is noted of a part that is whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,13 +250,15 @@ def stage_part(
             outputs,
             [(file, found) for file, found in left if ROWS not in found],
             unreadable,
-            first_patch=part.patches.start,
+            patches=part.patches,
             notes_chunks=not part.has_whole_shards,
             from_start=prepared.rows is not None,
         )
         resumed = len(journal.shards)
         writer = ShardWriter(outputs, staging, finished=journal.shards, on_finished=journal.finished)
         facts = outputs.whole
+        if facts is not None:
+            check_shape(facts, WHOLE, where=f"{outputs.folder}: the journal of part {part.number}")
         if facts is None:
             report(journal.first_patch - part.patches.start, sum(shard.file.size for shard in journal.shards))
             job.write_records(writer, journal, report, part)
