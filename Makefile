@@ -38,7 +38,7 @@ lint: env  ## formatter, linter and type checker
 	$(BIN)/mypy
 
 test: env lint  ## linter, types, and all tests but interoperability and the slow ones
-	$(BIN)/pytest -m 'not interop and not slow' --numprocesses auto --quiet
+	$(BIN)/pytest -m 'not interop and not slow' --ignore tests/interop --numprocesses auto --quiet
 
 golden: env  ## the golden corpus alone: the bytes of every file that 60 command lines write
 	$(BIN)/pytest --quiet tests/golden

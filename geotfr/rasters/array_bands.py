@@ -63,7 +63,7 @@ def parse_array_band(text: str) -> ArrayBandSpec:
     Examples
     --------
     >>> parse_array_band("evi=3-5,8")
-    ArrayBandSpec(name='evi', elements=(3, 4, 5, 8))
+    ArrayBandSpec(name='evi', elements=(3, 4, 5, 8), warnings=())
     """
     name, equals, rest = text.partition("=")
     name = name.strip()

@@ -236,9 +236,11 @@ def tiff_directories(path: str, remote: RemoteFile | None) -> list[TiffDirectory
     if remote is not None:
         return read_directories(remote.read_at, where=path, most=1)
     with open(path, "rb") as file:  # noqa: PTH123  (a name as it is given)
+        end = os.fstat(file.fileno()).st_size
 
         def read_at(start: int, size: int) -> bytes:
-            file.seek(start)
+            # A damaged directory may lead to places that no file has.
+            file.seek(min(start, end))
             return file.read(size)
 
         return read_directories(read_at, where=path)

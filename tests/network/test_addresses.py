@@ -195,7 +195,6 @@ def test_what_is_no_raster_there_is_told(
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("file:///etc/passwd", "allowed are https://, http://, s3://"),
         ("ftp://127.0.0.1/x.tif", "allowed are https://, http://, s3://"),
         ("http://127.0.0.1:1/x.tif", "can't be fetched: .*refused"),
         ("http://[/x.tif", "can't be fetched: Invalid IPv6"),

@@ -119,7 +119,7 @@ def failures(world: World, step: int, faults: list[str]) -> tuple[int, int]:
         where += f" ({names[point - 1]})"
         if ended.kind == "untold":
             faults.append(f"{where}: {ended.error.splitlines()[-1]}: {ended.error}")
-        elif ended.kind and str(out) not in ended.words:
+        elif ended.kind and str(out) not in ended.words and str(world.inputs) not in ended.words:
             faults.append(f"{where}: no file is named: {ended.words}")
         left = digests(out)
         if broken := mixed(world, left):

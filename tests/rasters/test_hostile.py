@@ -24,12 +24,19 @@ KINDS = (
 )
 
 
+class _Files(list[bytes]):
+    """Files that no report prints."""
+
+    def __repr__(self) -> str:
+        return f"{len(self)} files"
+
+
 @pytest.fixture(scope="module")
 def whole_files(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """Small files of different kinds, with tags of their own."""
     data = np.arange(2 * 40 * 48, dtype=np.uint16).reshape(2, 40, 48)
     path = tmp_path_factory.mktemp("whole") / "x.tif"
-    return [write_raster(path, data, descriptions=("aé", "b"), **kind).read_bytes() for kind in KINDS]
+    return _Files(write_raster(path, data, descriptions=("aé", "b"), **kind).read_bytes() for kind in KINDS)
 
 
 # rasterio itself trips over messages of GDAL that quote bytes which are not UTF-8, and goes on.

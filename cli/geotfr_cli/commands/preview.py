@@ -103,8 +103,10 @@ def patches(
 ) -> None:
     """Draw a contact sheet of patches, with masked pixels in a pattern of their own."""
     from geotfr.datasets.patch_dataset import PatchDataset
+    from geotfr.preview.figures import need_matplotlib
     from geotfr.preview.sheet import plot_patches
 
+    need_matplotlib()
     numbers = None if patches is None else [_number(text) for text in patches.split(",")]
     dataset = PatchDataset(
         paths[0] if len(paths) == 1 else list(paths),

@@ -13,6 +13,7 @@ from geotfr.errors import DamagedError, GeotfrError
 from geotfr.patches.rows import ClassCounts, PatchRows
 from geotfr.patches.statistics import PatchStatistics
 from geotfr.regular_files import open_own_file
+from geotfr.storage.output_error import output_error
 from geotfr.stores.path import is_local
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def read_rows(path: Path) -> PatchRows:
     ------
     DamagedError
         It holds something else.
+    OutputError
+        It can't be read any more.
     """
     try:
         with open_own_file(path) if is_local(path) else path.open("rb") as file:
@@ -62,6 +65,8 @@ def read_rows(path: Path) -> PatchRows:
         if isinstance(error, GeotfrError):
             raise
         raise DamagedError(f"{path}: no rows of a patch table: {error}; run its part again") from error
+    except OSError as error:
+        raise output_error(path, error) from error
     per_row = [
         rows.lengths,
         rows.digests,
