@@ -91,6 +91,7 @@ def assigned_units(
     order: NDArray[np.uint64],
     weights: NDArray[np.float64],
     shares: Sequence[float],
+    kept: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """The split of each unit, whose patches stay together: ``(n,) int64``.
 
@@ -101,6 +102,8 @@ def assigned_units(
     ----------
     weights
         ``(n, k)``: of each unit its patches, and perhaps the sums of their class shares.
+    kept
+        ``(n,)``: the split that a unit has already, -1 for none. It counts towards the shares.
 
     >>> assigned_units(hashed(0, np.arange(4)), np.array([[1.0], [1], [1], [1]]), [0.5, 0.5]).tolist().count(0)
     2
@@ -110,7 +113,12 @@ def assigned_units(
     wanted = np.array(shares, np.float64)[:, np.newaxis]
     filled = np.zeros((len(shares), relative.shape[1]))
     splits = np.zeros(len(weights), np.int64)
-    for unit in np.argsort(order, kind="stable").tolist():
+    is_kept = np.zeros(len(weights), np.bool_) if kept is None else kept >= 0
+    if kept is not None:
+        splits[is_kept] = kept[is_kept]
+        np.add.at(filled, kept[is_kept], relative[is_kept])
+    ordered = np.argsort(order, kind="stable")
+    for unit in ordered[~is_kept[ordered]].tolist():
         score = ((wanted - filled) / wanted) @ relative[unit]
         best = int(score.argmax())
         splits[unit] = best

@@ -180,7 +180,7 @@ def test_splits_have_about_the_same_classes(tmp_path: Path) -> None:
     frame = geopandas.read_parquet(result.patch_table)
     means = frame.groupby("split")["share_2"].mean()
     assert abs(means["a"] - means["b"]) < 0.01
-    geotfr.split_patches(result.patch_table, by="blocks", shares="a=0.8,b=0.2", block_size_m=60, overwrite=True)
+    geotfr.split_patches(result.patch_table, by="blocks", shares="a=0.8,b=0.2", block_size_m=60, reassign=True)
     means = geopandas.read_parquet(result.patch_table).groupby("split")["share_2"].mean()
     assert abs(means["a"] - means["b"]) < 0.03
 
@@ -252,7 +252,7 @@ def test_the_command_tells_a_split_that_is_not_clean(tmp_path: Path) -> None:
     assert done.code == 0
     assert "NOT clean" in done.stdout
     assert "not clean" in done.stderr
-    told = json.loads(run("split", table, "--by", "random", "--overwrite", "--json").stdout)
+    told = json.loads(run("split", table, "--by", "random", "--shares", "a=0.5,b=0.5", "--reassign", "--json").stdout)
     assert told["leakage"]["clean"] is False
     assert geotfr.read_patch_table(table).extra["split"]["leakage"]["clean"] is False
 
@@ -261,9 +261,55 @@ def test_a_split_is_not_replaced_unasked(tmp_path: Path) -> None:
     table = table_of_grid(tmp_path, 4, 4)
     assert run("split", table, "--by", "random").code == 0
     before = table.read_bytes()
-    assert_refused(run("split", table, "--by", "random"), 14, "has a split already", "--overwrite")
+    assert_refused(run("split", table, "--by", "random"), 14, "has a split already", "--reassign")
     assert table.read_bytes() == before
-    assert run("split", table, "--by", "random", "--overwrite").code == 0
+    assert run("split", table, "--by", "random", "--reassign", "--seed", "1").code == 0
+    assert table.read_bytes() != before
+
+
+@pytest.mark.parametrize("by", ["group", "random", "blocks"])
+def test_rows_that_have_a_split_keep_it_and_only_new_ones_are_assigned(tmp_path: Path, by: str) -> None:
+    table = table_of_grid(tmp_path, 10, 10)
+    frame = geopandas.read_parquet(table)
+    frame["scene"] = [f"s{number % 50}" for number in frame["number"]]
+    options: dict[str, Any] = {"by": by, "shares": SHARES}
+    if by == "group":
+        (tmp_path / "scenes.csv").write_text("number,scene\n" + "".join(f"{n},s{n % 50}\n" for n in frame["number"]))
+        geotfr.make_patch_table(tmp_path / "set-manifest.json", join=tmp_path / "scenes.csv", overwrite=True)
+        options["column"] = "scene"
+    if by == "blocks":
+        options["block_size_m"] = 40
+    geotfr.split_patches(table, **options)
+    opened = geotfr.read_patch_table(table)
+    old = geopandas.read_parquet(table)["split"]
+    # The rows of ten groups, as if their rasters had been added after the split.
+    is_new = old.index.to_numpy() % 50 >= 40
+    texts = [None if new else text for new, text in zip(is_new, old, strict=True)]
+    import pyarrow as pa
+
+    from geotfr.vectors.patch_table import rewrite_patch_table
+
+    with (tmp_path / "added.parquet").open("wb") as file:
+        rewrite_patch_table(
+            opened, file, {"split": pa.chunked_array([pa.array(texts, pa.string())])}, extra={"split": {}}
+        )
+    added = tmp_path / "added.parquet"
+    result = geotfr.split_patches(added, seed=9, **options)
+    again = geopandas.read_parquet(added)["split"]
+    assert (again[~is_new] == old[~is_new]).all()
+    assert again.notna().all()
+    for name, share in result.wanted.items():
+        assert abs(result.counts[name] - share * 100) <= 6
+    geotfr.split_patches(added, tmp_path / "anew.parquet", seed=9, reassign=True, **options)
+    assert (geopandas.read_parquet(tmp_path / "anew.parquet")["split"] != old).any()
+
+
+def test_kept_splits_that_are_not_asked_for_are_refused(tmp_path: Path) -> None:
+    table = table_of_grid(tmp_path, 4, 4)
+    geotfr.split_patches(table, by="random", shares="a=0.5,b=0.5")
+    done = run("split", table, "--by", "random", "-o", tmp_path / "other.parquet")
+    assert_refused(done, 2, "'a'", "--reassign")
+    assert not (tmp_path / "other.parquet").exists()
 
 
 BAD: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
@@ -415,7 +461,7 @@ def test_shards_of_a_split_hold_its_records(tmp_path: Path, options: dict[str, A
                 assert one["number"] == two["number"]
                 np.testing.assert_array_equal(one["b1"], two["b1"])
     again = run("split", result.patch_table or "", "--by", "random", "--shards", tmp_path / "out", "-q")
-    assert_refused(again, 14, "--overwrite")
+    assert_refused(again, 14, "--reassign")
 
 
 def test_shards_of_a_collections_split_are_shared_by_its_rasters(tmp_path: Path) -> None:
@@ -460,7 +506,9 @@ def test_old_and_new_shards_never_look_whole_side_by_side(tmp_path: Path, monkey
 
     monkeypatch.setattr(OutputSet, "publish", stopped)
     with pytest.raises(KeyboardInterrupt):
-        geotfr.split_patches(made, by="random", shares=shares, seed=2, shards_prefix=tmp_path / "s", overwrite=True)
+        geotfr.split_patches(
+            made, by="random", shares=shares, seed=2, shards_prefix=tmp_path / "s", reassign=True, overwrite=True
+        )
     whole = {path.name[:3] for path in tmp_path.iterdir() if path.name.endswith(("json", "parquet")) and path != made}
     assert {name for name in whole if name.startswith("s-")} == {"s-a"}
     assert made.read_bytes() == before

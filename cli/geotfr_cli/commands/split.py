@@ -63,6 +63,7 @@ from geotfr_cli.options import common_options, overwrite_option, show, warn
 )
 @click.option("--max-file-size", metavar="SIZE", default="1GiB", show_default=True, help="Limit on such a shard.")
 @click.option("--output", "-o", metavar="FILE", help="Write the table there.  [default: TABLE itself]")
+@click.option("--reassign", is_flag=True, help="Assign all rows anew, also those that have a split.")
 @overwrite_option
 @common_options
 def command(
@@ -78,11 +79,14 @@ def command(
     distance_m: float | None,
     shards_prefix: str | None,
     max_file_size: str,
+    reassign: bool,
     overwrite: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Fill the column split of a patch table, and report leaks: patches of different splits that overlap or are near.
+
+    Rows that have a split keep it; only the others are assigned.
 
     The table keeps what was found; a split with leaks is written, but not called clean.
     """
@@ -101,6 +105,7 @@ def command(
         distance_m=distance_m,
         shards_prefix=shards_prefix,
         max_file_size=max_file_size,
+        reassign=reassign,
         overwrite=overwrite,
     )
     warn(result.warnings, quiet=quiet)

@@ -15,7 +15,7 @@ from geotfr.flags import checks_flags
 from geotfr.grid.crs import is_geographic, same_crs
 from geotfr.grid.ground import METRES_PER_DEGREE, ground_units, pixel_metres
 from geotfr.options.export import DEFAULT_MAX_SHARD_BYTES
-from geotfr.options.values import checked_choice, checked_number, parse_size
+from geotfr.options.values import checked_choice, checked_flag, checked_number, parse_size
 from geotfr.patches.assign import assigned_patches, assigned_units, hashed, text_key
 from geotfr.pipeline.catalog.leakage import Leakage, PlacedPatches, find_leaks, without_leaks
 from geotfr.pipeline.catalog.split_shards import write_split_shards
@@ -143,18 +143,20 @@ def split_patches(
     distance_m: float | None = None,
     shards_prefix: PathLike | None = None,
     max_file_size: Size = DEFAULT_MAX_SHARD_BYTES,
+    reassign: bool = False,
     overwrite: bool = False,
 ) -> SplitResult:
     """Fill the column ``split`` of a patch table, and report the leaks between splits.
 
-    The same table and seed give the same split on any machine.
+    The same table and seed give the same split on any machine. Rows that already have a split keep it, and only the
+    others are assigned, so that a test set stays one when rasters are added.
 
     Parameters
     ----------
     table
         A patch table.
     output
-        Where the table with the split goes; by default it replaces ``table``, if that has no split yet.
+        Where the table with the split goes; by default it replaces ``table``, if that has rows without a split.
     by
         ``blocks``: squares on the ground stay together, so near patches do. ``group``: patches of one value of
         ``column`` stay together. ``random``: each patch for itself. ``column``: ``column`` holds the splits' names.
@@ -178,15 +180,17 @@ def split_patches(
         manifest where the table is of one raster's set. The shards lie beside the table that is split.
     max_file_size
         Limit on such a shard before compression.
+    reassign
+        Assign all rows anew, also those that have a split.
     overwrite
-        Replace a split that the table has, ``output``, and shards of splits.
+        Replace ``output`` and shards of splits; a split that the table has is kept.
 
     Raises
     ------
     UsageError
         Shares that don't add up, a column that isn't there, too few blocks or groups, or options that don't fit.
     OutputError
-        The table can't be written, or has a split already and ``overwrite`` is False.
+        The table can't be written, or every row has a split already and ``reassign`` is False.
 
     Examples
     --------
@@ -203,15 +207,19 @@ def split_patches(
         buffer_m=_metres("buffer_m", buffer_m) or 0.0,
     )
     distance = _metres("distance_m", distance_m)
+    reassign = checked_flag("reassign", reassign)
     opened = read_patch_table(input_path(table))
     target = output_path(output) if output is not None else opened.path
-    _check_target(opened, target, overwrite=overwrite)
+    _check_target(opened, target, overwrite=overwrite, may_change=reassign or not _is_assigned(opened))
+    kept = np.full(len(opened), -1, np.int64) if reassign else _kept_splits(opened, request)
     sets = _placed(opened)
-    made = _Made(opened, sets, request)
+    made = _Made(opened, sets, request, kept)
     names, splits = made.assigned()
+    splits = np.where(kept >= 0, kept, splits)
     if request.by in ("blocks", "group"):
         order = np.argsort([-request.shares[name] for name in names], kind="stable").tolist()
-        splits = without_leaks(sets, splits, order, request.buffer_m)
+        # A row that had a split keeps it: if two such rows are near each other, the report says so.
+        splits = np.where(kept >= 0, kept, without_leaks(sets, splits, order, request.buffer_m))
     leakage = find_leaks(sets, splits, names, request.buffer_m if distance is None else distance)
     leakage.equal = _equal_records(opened, splits, names)
     counts = {name: int((splits == number).sum()) for number, name in enumerate(names)}
@@ -278,7 +286,10 @@ class _Request:
 class _Made:
     """The split of each row, as the request wants it."""
 
-    def __init__(self, table: PatchTable, sets: Sequence[PlacedPatches], request: _Request) -> None:
+    def __init__(
+        self, table: PatchTable, sets: Sequence[PlacedPatches], request: _Request, kept: NDArray[np.int64]
+    ) -> None:
+        self._kept = kept
         self._table = table
         self._sets = sets
         self._request = request
@@ -296,7 +307,7 @@ class _Made:
         if request.by == "random":
             self.units = len(self._table)
             order = hashed(request.seed, self._source_keys(), self._table.column("number"))
-            return names, assigned_patches(order, shares, classes)
+            return names, self._assigned_rows(order, shares, classes)
         units, keys = self._blocks() if request.by == "blocks" else self._groups()
         self.units = len(keys)
         if self.units < len(names):
@@ -309,8 +320,35 @@ class _Made:
         if classes is not None:
             sums = [np.bincount(units[is_placed], each[is_placed], len(keys)) for each in np.nan_to_num(classes).T]
             weights += [each.astype(np.float64) for each in sums]
-        of_units = assigned_units(hashed(request.seed, keys), np.stack(weights, axis=1), shares)
+        of_units = assigned_units(
+            hashed(request.seed, keys),
+            np.stack(weights, axis=1),
+            shares,
+            self._kept_of_units(units, len(keys), len(names)),
+        )
         return names, np.where(units >= 0, of_units[units], -1)
+
+    def _assigned_rows(
+        self, order: NDArray[np.uint64], shares: Sequence[float], classes: NDArray[np.float64] | None
+    ) -> NDArray[np.int64]:
+        """Each row for itself; new rows fill up what the kept ones leave of the shares."""
+        is_new = self._kept < 0
+        if is_new.all():
+            return assigned_patches(order, shares, classes)
+        has = np.bincount(self._kept[~is_new], minlength=len(shares))
+        missing = np.maximum(np.array(shares) * len(order) - has, 0)
+        splits = self._kept.copy()
+        if is_new.any():
+            of_new = (missing / missing.sum()).tolist()
+            splits[is_new] = assigned_patches(order[is_new], of_new, None if classes is None else classes[is_new])
+        return splits
+
+    def _kept_of_units(self, units: NDArray[np.int64], count: int, splits: int) -> NDArray[np.int64]:
+        """The split that most kept rows of each unit have, -1 for a unit without any: ``(count,)``."""
+        chosen = (units >= 0) & (self._kept >= 0)
+        pairs = np.bincount(units[chosen] * splits + self._kept[chosen], minlength=count * splits)
+        table = pairs.reshape(count, splits)
+        return np.where(table.any(axis=1), table.argmax(axis=1), -1)
 
     def _by_column(self) -> tuple[list[str], NDArray[np.int64]]:
         codes, names = self._codes()
@@ -437,14 +475,50 @@ def _metres(name: str, value: float | None, *, least: float = 0.0) -> float | No
     return float(number)
 
 
-def _check_target(table: PatchTable, target: Path, *, overwrite: bool) -> None:
+def _kept_splits(table: PatchTable, request: _Request) -> NDArray[np.int64]:
+    """The number of the split that each row already has, -1 for none, in the order of the request's splits.
+
+    Raises UsageError where a row has a split that isn't asked for.
+    """
+    if "split" not in table.names:
+        return np.full(len(table), -1, np.int64)
+    codes, found = table.codes("split")
+    if request.by == "column":
+        assert request.column is not None
+        table.check_columns([request.column])
+        names = table.codes(request.column)[1]
+    else:
+        names = list(request.shares)
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        raise UsageError(
+            f"{table.path}: rows have the split {unknown[0]!r}, which isn't among {', '.join(names)}; name it too, or"
+            " assign all rows anew by --reassign (reassign=True)"
+        )
+    numbers = np.array([*(names.index(name) for name in found), -1], np.int64)
+    return numbers[codes]
+
+
+def _is_assigned(table: PatchTable) -> bool:
+    """Whether the last split looked at all rows: each has a split or was left out."""
+    if "split" not in table.names:
+        return False
+    has_split = table.codes("split")[0] >= 0
+    facts = table.extra.get("split")
+    left_out = facts.get("left_out") if isinstance(facts, Mapping) else None
+    return bool(has_split.any()) and int((~has_split).sum()) == (left_out if isinstance(left_out, int) else 0)
+
+
+def _check_target(table: PatchTable, target: Path, *, overwrite: bool, may_change: bool) -> None:
     """Refuse to lose a split that is there, or another file."""
     is_own = target.resolve() == table.path.resolve()
     check_output(target, overwrite=overwrite or is_own)
     if not is_own:
         check_not_input(target, (table.path.with_name(name) for part in table.sets for name, _, _ in part.shards))
-    if is_own and not overwrite and "split" in table.names and table.codes("split")[1]:
-        raise OutputExistsError(f"{target}: has a split already; --overwrite (overwrite=True) replaces it")
+    if is_own and not may_change and not overwrite:
+        raise OutputExistsError(
+            f"{target}: has a split already, for all rows; --reassign (reassign=True) assigns them anew"
+        )
 
 
 def _equal_records(table: PatchTable, splits: NDArray[np.int64], names: Sequence[str]) -> dict[tuple[str, str], int]:
