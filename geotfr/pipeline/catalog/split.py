@@ -15,7 +15,7 @@ from geotfr.flags import checks_flags
 from geotfr.grid.crs import is_geographic, same_crs
 from geotfr.grid.ground import METRES_PER_DEGREE, ground_units, pixel_metres
 from geotfr.options.export import DEFAULT_MAX_SHARD_BYTES
-from geotfr.options.values import checked_choice, checked_flag, checked_number, parse_size
+from geotfr.options.values import checked_choice, checked_number, parse_size
 from geotfr.patches.assign import assigned_patches, assigned_units, hashed, text_key
 from geotfr.pipeline.catalog.leakage import Leakage, PlacedPatches, find_leaks, without_leaks
 from geotfr.pipeline.catalog.split_shards import write_split_shards
@@ -207,7 +207,6 @@ def split_patches(
         buffer_m=_metres("buffer_m", buffer_m) or 0.0,
     )
     distance = _metres("distance_m", distance_m)
-    reassign = checked_flag("reassign", reassign)
     opened = read_patch_table(input_path(table))
     target = output_path(output) if output is not None else opened.path
     _check_target(opened, target, overwrite=overwrite, may_change=reassign or not _is_assigned(opened))
