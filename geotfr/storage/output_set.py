@@ -20,8 +20,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from geotfr.errors import OutputError, OutputExistsError, UsageError
+from geotfr.errors import DamagedError, OutputError, OutputExistsError, UsageError
 from geotfr.records.index import index_names
+from geotfr.regular_files import open_own_file
 from geotfr.storage.atomic import AtomicFile, check_folder, check_output, file_mode, is_whole, sync_folder
 from geotfr.storage.journal import Journal
 from geotfr.storage.lock import OutputLock, staging_stem
@@ -335,8 +336,8 @@ class OutputSet:
         path = self.folder / name
         try:
             return path.stat().st_size == file.size and _is_same_content(path, file.staged_path)
-        except OSError:
-            # What can't be read is replaced.
+        except (OSError, DamagedError):
+            # What can't be read, or is a link, is replaced.
             return False
 
     def _present(self) -> list[str]:
@@ -372,7 +373,7 @@ class OutputSet:
 
 def _is_same_content(path: Path, other: Path) -> bool:
     """Whether two files hold the same bytes."""
-    with path.open("rb") as one, other.open("rb") as two:
+    with open_own_file(path) as one, other.open("rb") as two:
         while piece := one.read(_COMPARED_BYTES):
             if piece != two.read(_COMPARED_BYTES):
                 return False
