@@ -6,12 +6,12 @@ Python for each layout and not for each record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from geotfr.errors import RecordError
+from geotfr.errors import LimitError, RecordError
 from geotfr.records.batches import BatchDecoder
 from geotfr.records.framing import RecordBlocks
 from geotfr.records.kind import Kind
@@ -27,9 +27,15 @@ if TYPE_CHECKING:
 
     from geotfr.records.columns import Columns
     from geotfr.records.faults import ReadReport
-    from geotfr.records.framing import BadRecord, Block
+    from geotfr.records.framing import BadRecord
 
-__all__ = ["FeatureRows", "read_feature_rows"]
+__all__ = ["MAX_COLUMNS", "FeatureRows", "check_columns", "read_feature_rows"]
+
+MAX_COLUMNS = 10_000
+"""Columns of a table of records: each costs memory for every record, whether the record has it or not."""
+
+_MOST_CELLS = 1 << 21
+"""Records times columns of one step; more records are cut into several steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,18 @@ class FeatureRows:
     columns: dict[str, FeatureColumn]
 
 
-def read_feature_rows(path: str, *, on_bad_record: BadRecord = "error", report: ReadReport) -> Iterator[FeatureRows]:
+def check_columns(path: str, count: int) -> None:
+    """Refuse more columns than a table may have."""
+    if count > MAX_COLUMNS:
+        raise LimitError(
+            f"{path}: at least {count:,} features of different names, each a column; a table may have {MAX_COLUMNS:,}."
+            " Write the values under fewer names"
+        )
+
+
+def read_feature_rows(
+    path: str, *, on_bad_record: BadRecord = "error", report: ReadReport, width: int = 1
+) -> Iterator[FeatureRows]:
     """The records of ``path``, some at a time, with checksums verified.
 
     Parameters
@@ -64,13 +81,15 @@ def read_feature_rows(path: str, *, on_bad_record: BadRecord = "error", report: 
         error always.
     report
         Counts, notes and faults.
+    width
+        Columns that the caller makes of each step at least, where it knows.
 
     Raises
     ------
     RecordError
         A damaged file, a payload that is no Example, or a key that holds another kind in other records of a block.
     LimitError
-        A record whose values would take more memory than is given them.
+        A record whose values would take more memory than is given them, or more than :data:`MAX_COLUMNS` names.
     """
     with open_stream(path, "auto", report) as stream:
         report.files += 1
@@ -81,11 +100,28 @@ def read_feature_rows(path: str, *, on_bad_record: BadRecord = "error", report: 
             parts = decoder.columns(block)
             count = len(block.starts)
             report.records += count
-            yield FeatureRows(path=path, first=block.first, count=count, columns=_merged(path, block, parts))
+            names = {key for part in parts for key, values in part.features.items() if values is not None}
+            check_columns(path, len(names))
+            step = max(1, _MOST_CELLS // max(width, len(names)))
+            for start in range(0, count, step):
+                stop = min(start + step, count)
+                cut = parts if stop - start == count else [_cut(part, start, stop) for part in parts]
+                columns = _merged(path, block.first + start, stop - start, [part for part in cut if len(part.index)])
+                yield FeatureRows(path=path, first=block.first + start, count=stop - start, columns=columns)
 
 
-def _merged(path: str, block: Block, parts: Sequence[Columns]) -> dict[str, FeatureColumn]:
-    """The columns over all records of ``block``; absent where a part has none."""
+def _cut(part: Columns, start: int, stop: int) -> Columns:
+    """Those records of ``part`` from ``start`` up to ``stop``, numbered from ``start``."""
+    rows = np.flatnonzero((part.index >= start) & (part.index < stop))
+    features = {
+        key: [values[row] for row in rows] if isinstance(values, list) else None if values is None else values[rows]
+        for key, values in (part.features.items() if len(rows) else ())
+    }
+    return replace(part, index=part.index[rows] - start, features=features)
+
+
+def _merged(path: str, first: int, count: int, parts: Sequence[Columns]) -> dict[str, FeatureColumn]:
+    """The columns over ``count`` records from number ``first``; absent where a part has none."""
     found: dict[str, list[tuple[NDArray[np.int64], Any]]] = {}
     for part in sorted(parts, key=lambda part: int(part.index.min())):
         for key, values in part.features.items():
@@ -97,11 +133,11 @@ def _merged(path: str, block: Block, parts: Sequence[Columns]) -> dict[str, Feat
         for kind, (index, _) in zip(kinds, pieces, strict=True):
             if kind is not kinds[0]:
                 raise RecordError(
-                    f"{path}: record {block.first + int(index.min())}: feature {key!r} holds {kind.value}, in"
+                    f"{path}: record {first + int(index.min())}: feature {key!r} holds {kind.value}, in"
                     f" other records {kinds[0].value}; read them from files of their own"
                 )
         merge = _merged_bytes if kinds[0] is Kind.BYTES else _merged_numbers
-        columns[key] = merge(key, kinds[0], pieces, len(block.starts))
+        columns[key] = merge(key, kinds[0], pieces, count)
     return columns
 
 

@@ -82,7 +82,8 @@ class RecordTable:
         """pyarrow RecordBatches of all rows, in order."""
         pa = load("pyarrow")
         for path in self.paths:
-            for rows in read_feature_rows(path, on_bad_record=self.on_bad_record, report=report):
+            width = max(1, len(self.shape.schema))
+            for rows in read_feature_rows(path, on_bad_record=self.on_bad_record, report=report, width=width):
                 arrays = [restorer.array(rows) for restorer in self.restorers]
                 if self.geometry is not None:
                     arrays.append(self.geometry.wkb(rows))

@@ -9,6 +9,7 @@ import numpy as np
 
 from geotfr.errors import RecordError
 from geotfr.records.kind import Kind
+from geotfr.vectors.decode import check_columns
 from geotfr.vectors.extra import load
 from geotfr.vectors.types import ColumnInfo
 
@@ -94,6 +95,8 @@ def scan_records(batches: Iterable[FeatureRows], *, date_format: str | None) -> 
     ------
     RecordError
         A key that holds several kinds.
+    LimitError
+        More columns than a table may have.
     """
     seen: dict[str, _Seen] = {}
     rows = 0
@@ -107,6 +110,7 @@ def scan_records(batches: Iterable[FeatureRows], *, date_format: str | None) -> 
                     f" {column.kind.value}, before {found.kind.value}; ingest these records apart from each other"
                 )
             found.add(column, date_format)
+        check_columns(batch.path, len(seen))
     dates = frozenset(
         key
         for key, found in seen.items()

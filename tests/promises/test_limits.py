@@ -27,6 +27,7 @@ LIMITS = {
     "bytes of texts and geometries of a view": "geotfr.vectors.sqlite_container.MAX_VIEW_BYTES",
     "bytes of one value of a view": "geotfr.vectors.sqlite_container.MAX_VALUE_BYTES",
     "seconds that a view may take": "geotfr.vectors.sqlite_container.MAX_VIEW_SECONDS",
+    "columns of a table of records": "geotfr.vectors.decode.MAX_COLUMNS",
     "steps of a tensor": "geotfr.options.export._MOST_STEPS",
     "parts of an export": "geotfr.pipeline.export.parts.split.MOST_PARTS",
     "bytes of a file's name: the file system's own": "geotfr.storage.atomic._MAX_NAME_BYTES",
