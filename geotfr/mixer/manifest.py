@@ -377,6 +377,8 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
 
 def _options(found: dict[str, Any]) -> dict[str, Any]:
     """The options; those that are read one by one have their types."""
+    if not isinstance(found, dict):
+        raise TypeError(f"options: found a {type(found).__name__}, an object is expected")
     options = dict(found)
     for names, kinds in _READ_OPTIONS.items():
         for name in names:

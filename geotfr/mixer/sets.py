@@ -251,7 +251,13 @@ def ordered_shards(paths: Sequence[Path], *, shard_order: str) -> tuple[Path, ..
 
 
 def manifest_beside(mixer_path: Path, mixer: Mixer) -> Manifest | None:
-    """The manifest that geotfr wrote beside ``mixer_path``, if there is one and it tells of the same grid."""
+    """The manifest that geotfr wrote beside ``mixer_path``, if there is one and it tells of the same grid.
+
+    Raises
+    ------
+    DamagedError
+        There is one, but not whole, or of a newer format.
+    """
     name = mixer_path.name
     stem = name.removesuffix(".json")
     wanted = {
@@ -263,10 +269,8 @@ def manifest_beside(mixer_path: Path, mixer: Mixer) -> Manifest | None:
         path = mixer_path.with_name(candidate)
         if not path.is_file() or not is_manifest(path):
             continue
-        try:
-            manifest = read_manifest(path)
-        except DamagedError:
-            continue
+        # One that is damaged is no reason to go on without it: it tells kernel, bands, masks and dropped patches.
+        manifest = read_manifest(path)
         same = (
             (manifest.patch_yx[1], manifest.patch_yx[0]) == mixer.patch_xy
             and manifest.columns == mixer.patches_per_row

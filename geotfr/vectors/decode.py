@@ -60,9 +60,9 @@ class FeatureRows:
     columns: dict[str, FeatureColumn]
 
 
-def check_columns(path: str, count: int) -> None:
-    """Refuse more columns than a table may have."""
-    if count > MAX_COLUMNS:
+def check_columns(path: str, count: int, *, known: int = 0) -> None:
+    """Refuse more columns than a table may have; ``known`` are told by a manifest of geotfr's."""
+    if count > max(MAX_COLUMNS, known):
         raise LimitError(
             f"{path}: at least {count:,} features of different names, each a column; a table may have {MAX_COLUMNS:,}."
             " Write the values under fewer names"
@@ -101,7 +101,7 @@ def read_feature_rows(
             count = len(block.starts)
             report.records += count
             names = {key for part in parts for key, values in part.features.items() if values is not None}
-            check_columns(path, len(names))
+            check_columns(path, len(names), known=width)
             step = max(1, _MOST_CELLS // max(width, len(names)))
             for start in range(0, count, step):
                 stop = min(start + step, count)

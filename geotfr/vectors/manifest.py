@@ -109,7 +109,9 @@ def find_table_manifest(records: Path) -> TableManifest | None:
         try:
             found = read_json(path, what="manifest")
         except DamagedError:
-            continue
+            if name == "manifest.json":
+                continue  # perhaps another program's
+            raise
         if "table_format" in found:
             manifest = read_table_manifest(path)
             if manifest.records == records.name:
