@@ -83,12 +83,15 @@ def test_a_set_that_lacks_a_part_or_has_it_twice_is_told(tmp_path: Path) -> None
         find_beside(tmp_path / "in" / "other.json")
 
 
-def test_a_manifest_of_another_grid_or_format_is_not_taken(tmp_path: Path) -> None:
+def test_a_manifest_of_another_grid_is_not_taken_and_one_of_another_format_is_told(tmp_path: Path) -> None:
     mixer = named(tmp_path, "a")
     manifest = tmp_path / "a-manifest.json"
-    for text in ("{}", "[]", '{"geotfr_version": "1", "shards": [], "format": 99}'):
+    for text in ("{}", "[]"):
         manifest.write_text(text)
         assert find_beside(mixer).manifest is None
+    manifest.write_text('{"geotfr_version": "1", "shards": [], "format": 99}')
+    with pytest.raises(DamagedError, match="manifest format 99 is not known"):
+        find_beside(mixer)
     make_set(tmp_path / "own", seed=1)
     make_set(tmp_path / "other", seed=1, patch=32)
     own = tmp_path / "own" / "scene-mixer.json"
