@@ -15,7 +15,14 @@ from geotfr.datasets.normalize import normalizations
 from geotfr.datasets.patch_set import find_set
 from geotfr.datasets.places import PLACE_SPECS, PatchPlace, Places
 from geotfr.datasets.shards import ShardReader
-from geotfr.datasets.table_rows import TableRows, known_fills, label_channels, set_of_table, table_for
+from geotfr.datasets.table_rows import (
+    TableRows,
+    known_fills,
+    label_channels,
+    set_of_table,
+    table_for,
+    valid_feature,
+)
 from geotfr.errors import DamagedError, UsageError
 from geotfr.flags import checks_flags
 from geotfr.mixer.cards import card, grid_sketch, layout_facts
@@ -102,6 +109,9 @@ class PatchDataset(Items):
         ``(len,) int64``: the record of each item, numbered through all shards.
     labels
         The channels that hold labels.
+    valid_feature
+        The feature that is 1 where a pixel is valid and 0 where it is masked; None where there is none, or it isn't
+        among the features.
 
     Raises
     ------
@@ -192,8 +202,11 @@ class PatchDataset(Items):
             shapes=shapes or {},
         )
         self._reader.only(tuple(self.features))
+        self.valid_feature = valid_feature(found, table)
+        if self.valid_feature not in self.features:
+            self.valid_feature = None
         self._normal = {} if normalize is None else normalizations(normalize, self.features, self.labels)
-        self._stacked = _stacked(self.features, stack)
+        self._stacked = _stacked(self.features, stack, valid_feature=self.valid_feature)
         self._places = self._places_of(found.mixer) if found.mixer is not None else None
         self._with_place = with_place
         if with_place and self._places is None:
@@ -441,11 +454,14 @@ def _kept_patches(found: PatchSet, records: int, first_patch: int | None) -> NDA
     return kept
 
 
-def _stacked(features: Mapping[str, FeatureShape], stack: bool | str | Sequence[str]) -> tuple[FeatureShape, ...]:
-    """The features that make the image, in order."""
+def _stacked(
+    features: Mapping[str, FeatureShape], stack: bool | str | Sequence[str], *, valid_feature: str | None
+) -> tuple[FeatureShape, ...]:
+    """The features that make the image, in order; which pixels are valid is no channel unless it is named."""
     if isinstance(stack, bool) and not stack:
         return ()
-    names = tuple(features) if isinstance(stack, bool) else names_of(stack) or ()
+    every = tuple(name for name in features if name != valid_feature)
+    names = every if isinstance(stack, bool) else names_of(stack) or ()
     for name in names:
         if name not in features:
             raise UsageError(f"stack: no feature {name!r}; there are {', '.join(features)}{nearest(name, features)}")

@@ -13,7 +13,7 @@ from geotfr.datasets.digests import KnownDigests
 from geotfr.datasets.patch_set import PatchSet
 from geotfr.errors import DamagedError, UsageError
 from geotfr.mixer import Mixer, is_manifest, read_manifest
-from geotfr.vectors.patch_set import common_fills, common_labels
+from geotfr.vectors.patch_set import common_fills, common_labels, common_valid_feature
 from geotfr.vectors.patch_table import read_patch_table
 from geotfr.vectors.table_beside import is_table_name, shards_beside, table_of, wish
 
@@ -29,13 +29,19 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["TableRows", "known_fills", "label_channels", "set_of_table", "table_for"]
+__all__ = ["TableRows", "known_fills", "label_channels", "set_of_table", "table_for", "valid_feature"]
 
 
 def label_channels(found: PatchSet, table: PatchTable | None) -> tuple[LabelChannel, ...]:
     """The channels that hold labels, as the manifest or the table tells."""
     labels = () if found.manifest is None else found.manifest.label_channels
     return labels or (() if table is None else common_labels(table.sets))
+
+
+def valid_feature(found: PatchSet, table: PatchTable | None) -> str | None:
+    """The feature that tells which pixels are valid, as the manifest or the table tells."""
+    name = None if found.manifest is None else found.manifest.valid_feature
+    return name if name is not None or table is None else common_valid_feature(table.sets)
 
 
 def known_fills(

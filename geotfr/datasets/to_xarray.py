@@ -46,6 +46,8 @@ def to_xarray(
 ) -> xr.Dataset:
     """The patches of a set as an ``xarray.Dataset``, a variable for each feature.
 
+    That of an export's ``valid_feature`` is a flag (``flag_values``, ``flag_meanings``), 0 where the set has no patch.
+
     Parameters
     ----------
     source
@@ -107,16 +109,26 @@ def _put_together(
     height, width = geobox.shape_yx
     variables = {}
     for name in _patches(dataset, mixer):
-        fill = _fill(name, dataset.spec[name].dtype, fill_value, has_gaps=has_gaps)
+        # Of a patch that isn't there nothing is valid.
+        is_validity = name == dataset.valid_feature
+        fill = 0 if is_validity else _fill(name, dataset.spec[name].dtype, fill_value, has_gaps=has_gaps)
         mosaic = _Mosaic(dataset, mixer, name, fill)
         data = mosaic.lazy() if lazy else mosaic.block(range(mixer.rows), range(mixer.patches_per_row))
         # What a data set calls a patch's axes is for one patch; these are the raster's.
         variables[name] = (("channel", "y", "x") if data.ndim == 3 else ("y", "x"), data[..., :height, :width])
     found: xr.Dataset = xarray.Dataset(variables, coords=_centres(geobox))
     if fill_value is not None and has_gaps:
-        for name in variables:
+        for name in variables.keys() - {dataset.valid_feature}:
             found[name].attrs["_FillValue"] = dataset.spec[name].dtype.type(fill_value)
-    return _placed(found, geobox)
+    return _placed(_flagged(found, dataset), geobox)
+
+
+def _flagged(found: xr.Dataset, dataset: PatchDataset) -> xr.Dataset:
+    """``found``, its validity marked as a flag, no measurement, by the words of CF."""
+    if dataset.valid_feature in found:
+        flags = {"flag_values": np.array([0, 1], np.uint8), "flag_meanings": "masked valid"}
+        found[dataset.valid_feature].attrs |= flags
+    return found
 
 
 def _side_by_side(xarray: Any, dataset: PatchDataset, mixer: Mixer, *, lazy: bool) -> xr.Dataset:
@@ -147,7 +159,7 @@ def _side_by_side(xarray: Any, dataset: PatchDataset, mixer: Mixer, *, lazy: boo
         "bounds": (("patch", "side"), places["bounds"]),
         "side": ["west", "south", "east", "north"],
     }
-    found: xr.Dataset = xarray.Dataset(variables, coords=coords)
+    found: xr.Dataset = _flagged(xarray.Dataset(variables, coords=coords), dataset)
     wkt = crs_wkt(mixer.crs)
     if wkt:
         # The patches have no transform in common.

@@ -195,13 +195,24 @@ class Manifest:
         return self.options.get("edge") == "pad"
 
     @property
+    def valid_feature(self) -> str | None:
+        """The feature that is 1 where a pixel is valid and 0 where it is masked, if the records have one."""
+        return self.options.get("valid_feature")
+
+    @property
+    def data_bands(self) -> tuple[BandInfo, ...]:
+        """The features that hold pixels of the sources or labels: all bands but the validity."""
+        return tuple(band for band in self.bands if band.name != self.valid_feature)
+
+    @property
     def fills(self) -> dict[str, float]:
         """Feature -> value of masked pixels in its records; absent where channels differ."""
-        if any(band.fill is not None for band in self.bands):
-            return {band.name: band.fill for band in self.bands if band.fill is not None}
+        bands = self.data_bands
+        if any(band.fill is not None for band in bands):
+            return {band.name: band.fill for band in bands if band.fill is not None}
         # Older versions told the default value alone.
         default = self.options.get("default_value", 0)
-        return {band.name: clamped_fill(default, np.dtype(band.dtype)) for band in self.bands if band.depth is None}
+        return {band.name: clamped_fill(default, np.dtype(band.dtype)) for band in bands if band.depth is None}
 
     @property
     def label_channels(self) -> tuple[LabelChannel, ...]:
@@ -369,6 +380,9 @@ def manifest_of(found: dict[str, Any]) -> Manifest:
         raise ValueError(f"patches_written is {made.patches_written} of {count}")
     for each in (made, *made.bands, *made.shards, *made.sources):
         check_types(each)
+    name = made.valid_feature
+    if name is not None and [(band.kind, band.depth) for band in made.bands if band.name == name] != [("bytes", None)]:
+        raise ValueError(f"options.valid_feature is {name!r}, and bands has no one feature of bytes by that name")
     for band in made.bands:
         if not _DTYPE.fullmatch(band.dtype) or (band.depth is not None and band.depth < 1):
             raise ValueError(f"band {band.name!r} is of {band.dtype!r}, depth {band.depth}")
@@ -389,7 +403,7 @@ def _options(found: dict[str, Any]) -> dict[str, Any]:
 
 _READ_OPTIONS: dict[tuple[str, ...], tuple[type, ...]] = {
     ("edge", "naming", "compressor"): (str,),
-    ("patch_index",): (str, type(None)),
+    ("patch_index", "valid_feature"): (str, type(None)),
     ("sequence_data",): (bool,),
     ("default_value", "masked_threshold", "max_file_size"): (int, float),
 }

@@ -92,6 +92,7 @@ class ExportKeywords(PatchKeywords, total=False):
     complex_parts: bool
     feature_kinds: str | None
     patch_index: str | None
+    valid_feature: str | None
     edge: str | None
     region: str | Mapping[str, Any] | tuple[float, float, float, float] | None
     clip_region: bool | None
@@ -146,6 +147,8 @@ class ExportOptions:
         ``float``: all numbers as float lists. ``native``: uint8 as bytes, integers as int64 lists.
     patch_index
         Name of an int64 feature with the patch's number, or None.
+    valid_feature
+        Name of a uint8 feature that is 1 where a pixel is valid and 0 where it is masked, or None.
     edge
         ``drop`` partial patches, or ``pad`` them with masked pixels.
     region, clip_region, crs, crs_transform, scale, dimensions, resampling
@@ -182,6 +185,7 @@ class ExportOptions:
     complex_parts: bool = field(metadata=BYTES)
     feature_kinds: FeatureKinds = field(metadata=BYTES)
     patch_index: str | None = field(metadata=BYTES)
+    valid_feature: str | None = field(metadata=BYTES)
     edge: Edge = field(metadata=BYTES)
     region: str | None = field(metadata=FILES)
     clip_region: bool | None = field(metadata=BYTES)
@@ -221,6 +225,7 @@ class ExportOptions:
         complex_parts: bool = False,
         feature_kinds: str | None = None,
         patch_index: str | None = None,
+        valid_feature: str | None = None,
         edge: str | None = None,
         region: str | Mapping[str, Any] | tuple[float, float, float, float] | None = None,
         clip_region: bool | None = None,
@@ -284,6 +289,7 @@ class ExportOptions:
             complex_parts=complex_parts,
             feature_kinds=checked_choice("feature_kinds", feature_kinds or "float", get_args(FeatureKinds)),
             patch_index=_text("patch_index", patch_index) or None,
+            valid_feature=_name("valid_feature", valid_feature),
             edge=checked_choice("edge", edge or "drop", get_args(Edge)),
             region=_region(region),
             clip_region=clip_region,
@@ -394,6 +400,7 @@ class ExportOptions:
             "complex_parts": self.complex_parts,
             "feature_kinds": self.feature_kinds,
             "patch_index": self.patch_index,
+            **({} if self.valid_feature is None else {"valid_feature": self.valid_feature}),
             "edge": self.edge,
             "region": None if self.region is None else _without_folder(self.region),
             "clip_region": self.clip_region,
@@ -442,6 +449,13 @@ def _text(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UsageError(f"{name}: found {value!r}; allowed is a text")
     return value
+
+
+def _name(option: str, value: Any) -> str | None:
+    """The name of a feature, or None."""
+    if _text(option, value) == "":
+        raise UsageError(f"{option}: the name is empty; give the feature one, as valid, or leave the option out")
+    return _text(option, value)
 
 
 def _tensor_depths(depths: Any) -> tuple[tuple[str, int], ...]:

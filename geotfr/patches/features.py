@@ -18,7 +18,7 @@ from geotfr.patches.cut import clamped_fill
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BandSpec", "FeatureSpec", "band_kind", "feature_specs"]
+__all__ = ["BandSpec", "FeatureSpec", "band_kind", "feature_specs", "validity_feature"]
 
 _KINDS = ("bytes", "int64", "float")
 """In the order of promotion."""
@@ -65,6 +65,8 @@ class FeatureSpec:
         The plane of each channel; None for one that no pixel has.
     fills
         What each channel holds where it is masked.
+    is_validity
+        Whether it has no plane, but holds 1 where a pixel is valid and 0 where it is masked.
     """
 
     name: str
@@ -72,6 +74,12 @@ class FeatureSpec:
     depth: int | None
     planes: tuple[int | None, ...]
     fills: tuple[float, ...]
+    is_validity: bool = False
+
+
+def validity_feature(name: str) -> FeatureSpec:
+    """The feature that tells which pixels are valid: a byte for each, whatever kinds the bands have."""
+    return FeatureSpec(name=name, kind="bytes", depth=None, planes=(None,), fills=(0,), is_validity=True)
 
 
 def band_kind(dtype: np.dtype[Any], feature_kinds: str) -> str:

@@ -137,12 +137,15 @@ def _of_raster(source: Any, names: Sequence[str | int] | None) -> tuple[list[_Ba
 def _of_patches(
     dataset: PatchDataset, names: Sequence[str | int] | None, masked_value: float | None
 ) -> tuple[list[_Band], str]:
-    known = [name for name, shape in dataset.features.items() if len(shape.shape) >= 1]
+    known = [
+        name for name, shape in dataset.features.items() if len(shape.shape) >= 1 and name != dataset.valid_feature
+    ]
     chosen = known[:_MOST_BANDS] if names is None else [str(name) for name in names]
     for name in chosen:
         if name not in dataset.features:
             raise UsageError(f"bands: no {name!r}; there are {', '.join(list(dataset.features)[:12])}")
     fills = dataset.fills if masked_value is None else dict.fromkeys(dataset.features, masked_value)
+    validity = dataset.valid_feature if masked_value is None else None
     count = min(len(dataset), _PATCHES)
     indices = sorted({round(place) for place in np.linspace(0, len(dataset) - 1, count)})
     values: dict[str, list[NDArray[Any]]] = {name: [] for name in chosen}
@@ -154,7 +157,9 @@ def _of_patches(
         for name in chosen:
             array = _core(patch[name], dataset.features[name].margin_yx)
             valid = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(array.shape, np.bool_)
-            if name in fills:
+            if validity is not None and name != validity:
+                valid &= _core(patch[validity], dataset.features[validity].margin_yx) != 0
+            elif name in fills:
                 valid &= array != array.dtype.type(fills[name])
             values[name].append(array[valid])
             pixels[name] += array.size

@@ -60,7 +60,8 @@ def plot_patches(
     """A contact sheet of patches.
 
     Each cell is a patch with its number; a dashed line tells its margins from the patch. Masked pixels, those that are
-    NaN or hold the masked value in every band of the patch, have a checked pattern.
+    NaN or hold the masked value in every band of the patch, have a checked pattern; where the records tell what is
+    valid (``valid_feature`` of the export) and no masked value is given, those that aren't.
 
     Parameters
     ----------
@@ -115,7 +116,9 @@ def plot_patches(
     planes = _planes(dataset, bands, composite)
     values = _values(dataset, numbers, planes)
     fills = dataset.fills if masked_value is None else dict.fromkeys(dataset.features, masked_value)
-    valid = _valid(values, fills)
+    validity = None if dataset.valid_feature is None else values.pop((dataset.valid_feature, 0), None)
+    is_told = validity is not None and masked_value is None
+    valid = validity != 0 if validity is not None and is_told else _valid(values, fills)
     cells = np.stack(
         [cell for plane in planes for cell in [_cells(plane, values, valid, limits, each=stretch_each)]], axis=1
     )
@@ -126,7 +129,10 @@ def plot_patches(
     margin_yx = _margin(dataset, planes)
     figure, axes = _drawn(cells, per_row, planes, dataset.numbers[numbers].tolist(), margin_yx)
     axes.set_title(_title(dataset, planes), fontsize=11)
-    _legend(axes, margin_yx, fills, has_masked=not valid.all())
+    words = " or ".join(["NaN", *(f"{fill:g}" for fill in sorted(set(fills.values())))]) + " in every band"
+    if is_told:
+        words = f"0 in {label(dataset.valid_feature or '')}"
+    _legend(axes, margin_yx, words, has_masked=not valid.all())
     return figure
 
 
@@ -145,14 +151,22 @@ def _numbers(length: int, patches: Sequence[int] | None, count: int) -> list[int
     return [int(number) % length for number in patches]
 
 
-def _planes(dataset: PatchDataset, bands: str | Sequence[str] | None, composite: bool | None) -> list[_Plane]:
-    """The pictures of a patch."""
+def _channels(dataset: PatchDataset) -> dict[str, tuple[str, int]]:
+    """What can be shown: name -> feature and channel."""
     known: dict[str, tuple[str, int]] = {}
     for name, shape in dataset.features.items():
+        if name == dataset.valid_feature:
+            continue
         if len(shape.shape) == 2:
             known[name] = (name, 0)
         elif len(shape.shape) == 3:
             known |= {f"{name}[{channel}]": (name, channel) for channel in range(shape.shape[0])}
+    return known
+
+
+def _planes(dataset: PatchDataset, bands: str | Sequence[str] | None, composite: bool | None) -> list[_Plane]:
+    """The pictures of a patch."""
+    known = _channels(dataset)
     if not known:
         raise UsageError(
             f"bands: {', '.join(dataset.features)} have no rows and columns; give PatchDataset patch_dimensions"
@@ -300,7 +314,7 @@ def _title(dataset: PatchDataset, planes: list[_Plane]) -> str:
     return f"{len(dataset):,} patches of {width} x {height}: {names}"
 
 
-def _legend(axes: Axes, margin_yx: tuple[float, float], fills: Mapping[str, float], *, has_masked: bool) -> None:
+def _legend(axes: Axes, margin_yx: tuple[float, float], masked: str, *, has_masked: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -310,7 +324,6 @@ def _legend(axes: Axes, margin_yx: tuple[float, float], fills: Mapping[str, floa
             Line2D([], [], color=MARGIN, linewidth=1.2, linestyle="dashed", label="patch, within its margins")
         )
     if has_masked:
-        words = " or ".join(["NaN", *(f"{fill:g}" for fill in sorted(set(fills.values())))])
-        entries.append(Patch(facecolor=MASKED, edgecolor="#ffdeeb", label=f"masked: {words} in every band"))
+        entries.append(Patch(facecolor=MASKED, edgecolor="#ffdeeb", label=f"masked: {masked}"))
     if entries:
         axes.figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False, fontsize=9)

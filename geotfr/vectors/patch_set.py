@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from geotfr.patches.rows import PatchRows
     from geotfr.records.places import RecordPlaces
 
-__all__ = ["PatchSet", "TablePart", "common_fills", "common_labels"]
+__all__ = ["PatchSet", "TablePart", "common_fills", "common_labels", "common_valid_feature"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,8 @@ class PatchSet:
         Feature -> what its masked values hold; absent where nobody knows.
     labels
         Channels that hold labels.
+    valid_feature
+        The feature that tells which pixels are valid, or None.
     first_in_shard
         How many records of other rasters the first shard begins with, where rasters share shards; else None.
     """
@@ -50,6 +52,7 @@ class PatchSet:
     shards: tuple[tuple[str, int, str], ...]
     fills: Mapping[str, float]
     labels: tuple[LabelChannel, ...] = ()
+    valid_feature: str | None = None
     first_in_shard: int | None = None
 
     @property
@@ -75,6 +78,7 @@ class PatchSet:
             "shards": [list(shard) for shard in self.shards],
             "fills": dict(self.fills),
             **({"labels": labels} if labels else {}),
+            **({} if self.valid_feature is None else {"valid_feature": self.valid_feature}),
             **({} if self.first_in_shard is None else {"first_in_shard": self.first_in_shard}),
         }
 
@@ -95,6 +99,7 @@ class PatchSet:
             shards=tuple((str(name), int(size), str(crc)) for name, size, crc in found["shards"]),
             fills={str(name): float(value) for name, value in found["fills"].items()},
             labels=tuple(map(_label, found.get("labels", ()))),
+            valid_feature=None if found.get("valid_feature") is None else str(found["valid_feature"]),
             first_in_shard=None if found.get("first_in_shard") is None else int(found["first_in_shard"]),
         )
 
@@ -108,6 +113,12 @@ def common_fills(sets: Sequence[PatchSet]) -> dict[str, float]:
 def common_labels(sets: Sequence[PatchSet]) -> tuple[LabelChannel, ...]:
     """The channels of some set that hold labels."""
     return tuple(dict.fromkeys(label for patches in sets for label in patches.labels))
+
+
+def common_valid_feature(sets: Sequence[PatchSet]) -> str | None:
+    """The feature that tells which pixels are valid, where it is the same in all sets."""
+    names = {patches.valid_feature for patches in sets}
+    return names.pop() if len(names) == 1 else None
 
 
 def _label(found: Mapping[str, Any]) -> LabelChannel:

@@ -187,6 +187,7 @@ def worlds(draw: st.DrawFn) -> World:
             unscale=draw(st.booleans()),
             pad=pads,
             patch_index=None if is_sequence else draw(st.sampled_from([None, "number"])),
+            valid_feature=draw(st.sampled_from([None, "valid"])),
         ),
         arrays=arrays,
         mask=draw(st.sampled_from([None, random.choice(np.array([0, 1, 255], "uint8"), (2, *shape))])),

@@ -138,6 +138,14 @@ def _block_series(scene: Scene, options: Options, number: int) -> list[list[list
     return pixels
 
 
+def block_validity(scene: Scene, options: Options, number: int) -> list[Number]:
+    """1 for each pixel of the block of patch ``number`` that no band masks and that the raster has, else 0."""
+    return [
+        int(0 <= row < scene.height and 0 <= col < scene.width and bool(scene.valid[row, col]))
+        for row, col in block_pixels(scene, options, number)
+    ]
+
+
 def _as_kind(values: Sequence[Number], kind: str) -> list[Number]:
     if kind == "float":
         # A numpy integer is cast in one step; through a Python float it would be rounded twice.
@@ -171,6 +179,8 @@ def patch_features(scene: Scene, options: Options, number: int) -> dict[str, tup
                 name: (kind, _as_kind(values, kind))
                 for kind, (name, values) in zip(kinds, features.items(), strict=True)
             }
+    if options.valid_feature is not None:
+        named[options.valid_feature] = ("bytes", block_validity(scene, options, number))
     if options.patch_index is not None:
         named[options.patch_index] = ("int64", [number])
     return named
@@ -200,6 +210,9 @@ def pixel_features(scene: Scene, options: Options, number: int) -> list[tuple[Se
                     kind = feature_kind([band], native=options.native)
                     (context if band.depth is None else lists)[band.name] = (kind, _as_kind(values, kind))
             pixels.append((context, lists))
+    if options.valid_feature is not None:
+        for (context, _), valid in zip(pixels, block_validity(scene, options, number), strict=True):
+            context[options.valid_feature] = ("bytes", [valid])
     return pixels
 
 

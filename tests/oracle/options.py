@@ -48,6 +48,7 @@ class Options:
     complex_parts: bool = False
     pad: bool = False
     patch_index: str | None = None
+    valid_feature: str | None = None
     grid: Grid | None = None
     inside: Callable[[float, float], bool] | None = None
     """Whether a point of the map, the middle of a pixel, is in the region's shape."""
@@ -82,4 +83,5 @@ class Options:
             "unscale": self.unscale,
             "edge": "pad" if self.pad else "drop",
             "patch_index": self.patch_index,
+            "valid_feature": self.valid_feature,
         }

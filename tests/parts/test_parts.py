@@ -48,6 +48,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "one shard": {"max_file_size": 2**30},
     "padded": {"edge": "pad", "patch_dimensions": 50},
     "cloud storage": {"naming": "cloud-storage", "feature_kinds": "native"},
+    "valid": {"valid_feature": "valid", "kernel_size": 3, "edge": "pad"},
 }
 
 

@@ -105,6 +105,11 @@ if TYPE_CHECKING:
 )
 @click.option("--patch-index", metavar="NAME", help="Add the patch's number as an int64 feature.")
 @click.option(
+    "--valid-feature",
+    metavar="NAME",
+    help="Add a uint8 feature: 1 where a pixel is valid in all bands, 0 where it is masked.",
+)
+@click.option(
     "--edge",
     type=click.Choice(["drop", "pad"]),
     help="Partial patches: left out, or padded with masked pixels.  [default: drop]",

@@ -71,14 +71,17 @@ class ChosenPatches:
         found: NDArray[np.bool_] = rows[:, :, None] & columns[:, None, :]
         return found
 
-    def batches(self) -> Iterator[tuple[dict[str, list[NDArray[Any]]], NDArray[np.int64]]]:
-        """The values of the wanted patches, see :class:`ReadPatches`, and the numbers of their records in the set."""
+    def batches(
+        self,
+    ) -> Iterator[tuple[dict[str, list[NDArray[Any]]], NDArray[np.bool_] | None, NDArray[np.int64]]]:
+        """The values of the wanted patches and their validity, see :class:`ReadPatches`, and the numbers of their
+        records in the set."""
         taken = 0
         for batch in self.reader.batches():
             records = np.arange(taken, taken + len(batch.lengths))
             taken += len(batch.lengths)
             if self.kept is None:
-                yield batch.cores, records
+                yield batch.cores, batch.valid, records
                 continue
             if taken > len(self.kept):
                 raise DamagedError(
@@ -87,10 +90,10 @@ class ChosenPatches:
                 )
             places = np.flatnonzero(self.kept[records])
             if len(places) == len(records):
-                yield batch.cores, records
+                yield batch.cores, batch.valid, records
             elif len(places):
                 cores = {name: [values[places] for values in channels] for name, channels in batch.cores.items()}
-                yield cores, records[places]
+                yield cores, None if batch.valid is None else batch.valid[places], records[places]
 
 
 def chosen_patches(

@@ -99,13 +99,18 @@ def patch_set_of(manifest: Manifest, fills: Mapping[str, float]) -> PatchSet:
         shards=tuple((shard.name, shard.bytes, shard.crc32c) for shard in manifest.shards),
         fills=dict(fills),
         labels=manifest.label_channels,
+        valid_feature=manifest.valid_feature,
         first_in_shard=None if manifest.collection is None else manifest.collection.first_in_shard,
     )
 
 
 def fills_of(features: Sequence[FeatureSpec]) -> dict[str, float]:
-    """What masked values of each feature hold; features whose channels differ in it are left out."""
-    return {feature.name: feature.fills[0] for feature in features if len(set(feature.fills)) == 1}
+    """What masked values of each band hold; features whose channels differ in it are left out."""
+    return {
+        feature.name: feature.fills[0]
+        for feature in features
+        if len(set(feature.fills)) == 1 and not feature.is_validity
+    }
 
 
 def shard_content(shard: FinishedShard, *, is_gzip: bool) -> ShardContent:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geotfr.datasets.features import FeatureShape
+    from geotfr.mixer import Manifest
     from geotfr.options import PairXY
     from geotfr.records.batches import FeatureBatch
     from geotfr.records.framing import Block
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
 
-__all__ = ["ReadPatches", "SetReader"]
+__all__ = ["ReadPatches", "SetReader", "validity_warnings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,9 @@ class ReadPatches:
     digests
         ``(n, 32) uint8``: SHA-256 of the payloads; None where they weren't asked for.
     cores
-        Feature -> its channels without margins, ``(n, row, col)`` each; valid until the next batch.
+        Band -> its channels without margins, ``(n, row, col)`` each; usable until the next batch.
+    valid
+        ``(n, row, col) bool``: where pixels are valid, if a feature of the records tells it; usable as long.
     """
 
     shard: int
@@ -67,6 +70,7 @@ class ReadPatches:
     lengths: NDArray[np.int64]
     digests: NDArray[np.uint8] | None
     cores: dict[str, list[NDArray[Any]]]
+    valid: NDArray[np.bool_] | None = None
 
 
 class SetReader:
@@ -85,6 +89,8 @@ class SetReader:
         The record files, in order.
     manifest
         geotfr's own, or None.
+    valid_feature
+        The feature that tells which pixels are valid; None where there is none.
     geobox, patch_yx, margin_yx, rows, columns
         The grid and its patches; ``margin_yx`` is (0, 0) until a record was read, where only a mixer tells of it.
     contents
@@ -134,6 +140,7 @@ class SetReader:
             kernel_yx=patches.kernel_yx,
             shape_yx=(patches.rows, patches.columns),
         )
+        reader.valid_feature = patches.valid_feature
         return reader
 
     def _begin(
@@ -148,12 +155,14 @@ class SetReader:
         self._found = found
         self.shards: tuple[Path, ...] = found.shards
         self.manifest = found.manifest
+        self.valid_feature = None if found.manifest is None else found.manifest.valid_feature
         self.geobox, self.patch_yx, self._kernel_yx = geobox, patch_yx, kernel_yx
         self.rows, self.columns = shape_yx
         self.margin_yx = (0, 0) if kernel_yx is None else (kernel_yx[0] // 2, kernel_yx[1] // 2)
         self.contents: list[ShardContent] = []
         self.first_record = self.first_byte = 0
         self.features: dict[str, FeatureShape] = {}
+        self._validity: FeatureShape | None = None
 
     @property
     def is_by_pixel(self) -> bool:
@@ -269,6 +278,7 @@ class SetReader:
             lengths=block.sizes[part],
             digests=None if digests is None else digests[part],
             cores={name: _cores(shape, batch) for name, shape in self.features.items()},
+            valid=None if self._validity is None else _cores(self._validity, batch)[0] != 0,
         )
 
     def _learn(self, batch: FeatureBatch) -> None:
@@ -281,11 +291,22 @@ class SetReader:
             batch, self._found, names=wanted, patch_yx=self.patch_yx, kernel_yx=self._kernel_yx, shapes={}
         )
         self.features = {name: shape for name, shape in found.items() if shape.margin_yx is not None}
+        self._validity = None if self.valid_feature is None else self.features.pop(self.valid_feature, None)
         margins = {shape.margin_yx for shape in self.features.values() if shape.margin_yx is not None}
         if len(margins) > 1:
             raise DamagedError(f"{batch.path}: features with and without margins; one kernel is expected")
         if margins:
             self.margin_yx = margins.pop()
+
+
+def validity_warnings(name: str, manifest: Manifest | None) -> list[str]:
+    """What the one validity of all bands, the feature ``name``, can't tell of each, one line each."""
+    options = {} if manifest is None else manifest.options
+    if options.get("mask_mode") == "band":
+        return [f"{name!r} tells where no band is masked: pixels that are masked in some band are left out of all"]
+    if options.get("tensor_depths"):
+        return [f"{name!r} tells of pixels: elements of array bands that are masked alone count as data"]
+    return []
 
 
 def _run_in(table: PatchTable, numbers: Sequence[int]) -> range | None:

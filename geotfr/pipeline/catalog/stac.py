@@ -212,7 +212,7 @@ def _projection(geobox: GeoBox) -> dict[str, Any]:
 
 
 def _assets_of(path: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
-    bands = [_record_band(band, manifest) for band in manifest.bands]
+    bands = [_record_band(band, manifest) for band in manifest.data_bands]
     suffix = "" if manifest.compressor == "none" else "+gzip"
     found: dict[str, dict[str, Any]] = {}
     for number, shard in enumerate(manifest.shards):
@@ -296,7 +296,7 @@ def _labels(path: Path, manifest: Manifest, class_bands: str | Sequence[str]) ->
     """The label extension's properties; empty without label bands."""
     names = [name.strip() for name in (class_bands.split(",") if isinstance(class_bands, str) else class_bands)]
     names = [name for name in names if name]
-    known = [band.name for band in manifest.bands]
+    known = [band.name for band in manifest.data_bands]
     for name in names:
         if name not in known:
             raise UsageError(f"class_bands: no band {name!r}; the bands are {', '.join(known)}")

@@ -17,6 +17,7 @@ from geotfr.patches.order_statistics import OrderStatistics
 from geotfr.patches.statistics import PatchStatistics, statistics_of
 from geotfr.pipeline.catalog.chosen import chosen_patches
 from geotfr.pipeline.catalog.collect import MOST_CLASSES
+from geotfr.pipeline.catalog.reading import validity_warnings
 from geotfr.storage import atomic_output
 from geotfr.storage.atomic import check_output
 from geotfr.storage.inputs import check_not_input
@@ -112,7 +113,8 @@ def compute_statistics(
     Sums are float64, merged pairwise; percentiles are exact (linear between the two nearest values, as numpy's), and
     so are the histogram's counts. Records don't tell which pixels are masked: the patch table does, if there is one
     beside the set. Where it tells that a patch has masked values, as many values that equal the default value are
-    left out, whichever they are: the statistics are those of the valid ones.
+    left out, whichever they are: the statistics are those of the valid ones. Without a table the ``valid_feature`` of
+    an export tells it; that feature is no band here.
 
     Parameters
     ----------
@@ -207,18 +209,14 @@ class _Found:
 
     def first_pass(self, part: ChosenPatches) -> None:
         """Take counts, sums and ranges."""
-        if not part.counts:
-            self._note(
-                "nothing tells which pixels are masked: default values count as data; make a patch table of the"
-                " set with its rasters ('geotfr table --source') or with --masked-value"
-            )
+        self._tell_masks(part)
         labels = {(label.feature, label.channel): label for label in part.labels}
-        for cores, records in part.batches():
+        for cores, known, records in part.batches():
             self.patches += len(records)
             for name in self._class_bands:
                 if name not in cores:
                     raise UsageError(f"class_bands: no band {name!r}; the bands are {', '.join(cores)}")
-            for name, number, values, valid, extra in self._channels_of(part, cores, records):
+            for name, number, values, valid, extra in self._channels_of(part, cores, known, records):
                 label = labels.get((name, number))
                 if label is not None:
                     self._labels.setdefault(label.band, label)
@@ -254,8 +252,8 @@ class _Found:
 
     def second_pass(self, part: ChosenPatches) -> None:
         """Take the histograms, and what the percentiles need."""
-        for cores, records in part.batches():
-            for name, number, values, valid, extra in self._channels_of(part, cores, records):
+        for cores, known, records in part.batches():
+            for name, number, values, valid, extra in self._channels_of(part, cores, known, records):
                 channel = self._channels.get((name, number))
                 if channel is None:
                     continue
@@ -316,14 +314,21 @@ class _Found:
         return made
 
     def _channels_of(
-        self, part: ChosenPatches, cores: dict[str, list[NDArray[Any]]], records: NDArray[np.int64]
+        self,
+        part: ChosenPatches,
+        cores: dict[str, list[NDArray[Any]]],
+        known: NDArray[np.bool_] | None,
+        records: NDArray[np.int64],
     ) -> Iterator[tuple[str, int, NDArray[Any], NDArray[np.bool_] | None, tuple[float, int] | None]]:
-        """Of each channel its name, number, values and validity, and the fill's valid pixels that this leaves out."""
+        """Of each channel its name, number, values and validity, and the fill's valid pixels that this leaves out.
+
+        ``known`` is the validity that the records tell, for bands that no patch table does.
+        """
         inside = part.is_inside(records)
         for name, channels in cores.items():
             counts = part.counts.get(name)
             for number, values in enumerate(channels):
-                valid, extra = None, None
+                valid, extra = known if counts is None else None, None
                 if counts is not None:
                     valid, extra = self._masks(part, name, values, counts[records], len(channels))
                 if inside is not None:
@@ -378,6 +383,20 @@ class _Found:
             raise UsageError(
                 f"class_bands: {name!r} has more than {MOST_CLASSES:,} different values, which are no classes"
             )
+
+    def _tell_masks(self, part: ChosenPatches) -> None:
+        """Note what isn't known of the masks."""
+        name = part.reader.valid_feature
+        if part.counts:
+            return
+        if name is None:
+            self._note(
+                "nothing tells which pixels are masked: default values count as data; make a patch table of the"
+                " set with its rasters ('geotfr table --source') or with --masked-value"
+            )
+            return
+        for warning in validity_warnings(name, part.reader.manifest):
+            self._note(warning)
 
     def _note(self, text: str) -> None:
         if text not in self.notes:

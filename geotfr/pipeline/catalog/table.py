@@ -19,7 +19,7 @@ from geotfr.patches.rows import ClassCounts, PatchRows
 from geotfr.patches.statistics import class_counts, statistics_of
 from geotfr.pipeline.catalog.collect import MOST_CLASSES, TableRequest, known_classes
 from geotfr.pipeline.catalog.exported import patch_set_of, place_warnings
-from geotfr.pipeline.catalog.reading import SetReader
+from geotfr.pipeline.catalog.reading import SetReader, validity_warnings
 from geotfr.pipeline.catalog.sources import rows_from_sources
 from geotfr.records.digests import DIGEST_BYTES
 from geotfr.records.places import record_places
@@ -101,8 +101,8 @@ def make_patch_table(
     """Make the patch table of a set that is there already; see ``docs/reference/patch-table.md`` for its columns.
 
     Records don't tell which of their pixels are masked: they hold the default value there. ``rasters`` or
-    ``masked_value`` tell it; without them NaN alone counts as masked, shares of masked pixels are null, and a warning
-    says so.
+    ``masked_value`` tell it, and so does the ``valid_feature`` of an export; without them NaN alone counts as masked,
+    shares of masked pixels are null, and a warning says so.
 
     Parameters
     ----------
@@ -196,6 +196,8 @@ def _part(
         patches = replace(patches, fills=fills)
     elif reader.is_by_pixel:
         warnings.append("a record is a pixel here: the table has no statistics; give the rasters to get them")
+    elif masked_value is None and reader.valid_feature is not None:
+        warnings += validity_warnings(reader.valid_feature, reader.manifest)
     elif masked_value is None:
         warnings.append(
             "records don't tell which pixels are masked: masked shares are null, and default values count as data;"
@@ -260,8 +262,9 @@ class _Gatherer:
         for name in self._class_bands:
             if name not in batch.cores:
                 raise UsageError(f"class_bands: no band {name!r}; the bands are {', '.join(batch.cores)}")
-        valid = {name: [self._valid(values) for values in channels] for name, channels in batch.cores.items()}
-        masked = None
+        known = batch.valid if self._masked_value is None else None
+        valid = {name: [self._valid(values, known) for values in channels] for name, channels in batch.cores.items()}
+        masked = None if known is None else np.count_nonzero(~known, axis=(1, 2)).astype(np.int64)
         if self._masked_value is not None:
             self.fills |= {
                 name: clamped_fill(self._masked_value, channels[0].dtype) for name, channels in batch.cores.items()
@@ -283,11 +286,13 @@ class _Gatherer:
             classes={name: _classes(name, batch.cores[name], valid[name]) for name in self._class_bands},
         )
 
-    def _valid(self, values: NDArray[Any]) -> NDArray[np.bool_] | None:
-        valid: NDArray[np.bool_] | None = None
+    def _valid(self, values: NDArray[Any], known: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Where values are valid, None for everywhere; ``known`` is what the records tell."""
+        valid = known
         if values.dtype.kind == "f":
             nan = np.isnan(values)
-            valid = None if not nan.any() else ~nan
+            if nan.any():
+                valid = ~nan if valid is None else valid & ~nan
         if self._masked_value is not None:
             # As the list holds it: 0.1 is another number in float32.
             fill = clamped_fill(self._masked_value, values.dtype)

@@ -81,6 +81,9 @@ def fill_channel(
     counts: EncodeCounts,
 ) -> None:
     """Write one channel of the patches of ``run`` into ``values`` ``(*run.shape, row, col)``: cast, count, fill."""
+    if feature.is_validity:
+        values[...] = 1 if strip.valid is None else strip.blocks(strip.valid, run)[..., rows.start : rows.stop, :]
+        return
     plane, fill = feature.planes[channel], feature.fills[channel]
     if plane is None:
         values[...] = _as_written(fill, values.dtype)

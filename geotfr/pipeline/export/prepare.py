@@ -11,7 +11,7 @@ from geotfr.mixer.cards import listed
 from geotfr.options import parse_size
 from geotfr.patches import PatchLayout
 from geotfr.patches.cut import clamped_fill
-from geotfr.patches.features import BandSpec, feature_specs
+from geotfr.patches.features import BandSpec, feature_specs, validity_feature
 from geotfr.pipeline.catalog.collect import RowCollector, known_classes, rows_memory_bytes
 from geotfr.pipeline.export.encode import make_encoder
 from geotfr.pipeline.export.labels import with_labels
@@ -146,6 +146,10 @@ class Prepared:
             default_value=options.default_value,
         )
         _check_patch_index(options, features)
+        bands = features
+        if options.valid_feature is not None:
+            _check_valid_feature(options, features)
+            features = (*bands, validity_feature(options.valid_feature))
         objects = _objects(layout, self.labels)
         _check_names(
             [*(feature.name for feature in features), *([options.patch_index] if options.patch_index else [])], objects
@@ -158,7 +162,7 @@ class Prepared:
             if table is None
             else RowCollector(
                 self.encoder,
-                features,
+                bands,
                 table.class_bands,
                 known_classes(None if self.labels is None else self.labels.to_dict()),
             )
@@ -178,7 +182,7 @@ class Prepared:
             compresses=self.codec.packs,
             workers=workers,
             memory_limit=None if memory_limit is None else parse_size("memory_limit", memory_limit),
-            extra_bytes=(0 if table is None else rows_memory_bytes(layout.count, len(features)))
+            extra_bytes=(0 if table is None else rows_memory_bytes(layout.count, len(bands)))
             + (0 if self.labels is None else self.labels.memory_bytes),
         )
         told = _depth_warnings(self._bands, dict(options.tensor_depths))
@@ -266,3 +270,10 @@ def _check_patch_index(options: ExportOptions, features: Sequence[FeatureSpec]) 
         raise UsageError("patch_index: a record of sequence_data is a pixel, not a patch; leave one of them out")
     if any(feature.name == options.patch_index for feature in features):
         raise UsageError(f"patch_index: {options.patch_index!r} is a band's name too; give another")
+
+
+def _check_valid_feature(options: ExportOptions, features: Sequence[FeatureSpec]) -> None:
+    if any(feature.name == options.valid_feature for feature in features):
+        raise UsageError(f"valid_feature: {options.valid_feature!r} is a band's name too; give another")
+    if options.valid_feature == options.patch_index:
+        raise UsageError(f"valid_feature: {options.valid_feature!r} is the patch index's name too; give another")

@@ -303,6 +303,9 @@ def export_image(
         Complex bands as two features each, real and imaginary.
     patch_index
         Name of an int64 feature that holds the patch's number.
+    valid_feature
+        Name of a uint8 feature, 1 where a pixel is valid and 0 where it is masked, so that a model can mask its loss. A
+        pixel is masked where some band is, in both mask modes, and in margins beyond the raster; labels don't count.
     edge
         ``drop`` (default) leaves partial patches out, as Earth Engine does; ``pad`` fills them with masked pixels.
     region
@@ -678,6 +681,8 @@ class ExportJob:
         )
 
     def _band_info(self, feature: FeatureSpec) -> BandInfo:
+        if feature.is_validity:
+            return BandInfo(name=feature.name, dtype="uint8", kind=feature.kind, depth=None, nodata=None, fill=0)
         planes = [self._source.bands[plane] for plane in feature.planes if plane is not None]
         return BandInfo(
             name=feature.name,

@@ -154,6 +154,8 @@ class Predictions:
         What the caller's option of the chosen features is called, for messages.
     known
         What a reading of all shards told, to read some patches alone; None: all are read.
+    takes_validity
+        Whether the feature that tells which pixels are valid is a band without being named.
 
     Attributes
     ----------
@@ -161,6 +163,8 @@ class Predictions:
         The bands of the output, in order.
     lost
         Patches without a record, after a whole pass with :meth:`patches`; those that the export left out aside.
+    warnings
+        What a user should know of the features that were taken, one line each.
     """
 
     def __init__(
@@ -171,8 +175,11 @@ class Predictions:
         *,
         chosen_by: str = "bands",
         known: KnownRecords | None = None,
+        takes_validity: bool = False,
     ) -> None:
         self._known = known
+        self._takes_validity = takes_validity
+        self.warnings: tuple[str, ...] = ()
         self._found = found
         self._chosen_by = chosen_by
         self._options = options
@@ -587,6 +594,14 @@ class Predictions:
                 f"{record}: feature {self._exported_index!r} is the patch's number, as the manifest tells, and no"
                 " prediction; 'geotfr ingest-predictions' takes records by it with"
                 f" --patch-index {self._exported_index}, and leaves it out with --bands"
+            )
+        manifest = self._found.manifest
+        validity = None if manifest is None or self._takes_validity else manifest.valid_feature
+        if self._options.bands is None and validity in taken and len(taken) > 1:
+            del taken[validity]
+            self.warnings = (
+                f"{validity!r} tells which pixels are valid, by the manifest, and is no prediction: it is left out;"
+                " --bands takes it",
             )
         for name, feature in _selected(taken, self._options.bands, record, self._chosen_by):
             kind, length = self._kinds[feature]

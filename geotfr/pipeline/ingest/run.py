@@ -326,6 +326,7 @@ def _prepared(found: PredictionSet, options: IngestOptions, threads: int) -> tup
         leaves_gaps=bool(found.dropped),
         threads=threads,
     )
+    run.report.warnings.extend(predictions.warnings)
     return predictions, run
 
 

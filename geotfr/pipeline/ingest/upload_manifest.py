@@ -432,7 +432,8 @@ def _checked_bands(found: PredictionSet, options: IngestOptions) -> tuple[Predic
             f"{found.mixer_path}: {len(found.dropped)} patches weren't exported, so there is no mixer; ingest the"
             " predictions and upload the raster, or export with a masked threshold of 1"
         )
-    predictions = Predictions(found, options, output_grid(found, options))
+    # Earth Engine makes a band of each feature.
+    predictions = Predictions(found, options, output_grid(found, options), takes_validity=True)
     first = found.shards[0]
     for band in predictions.bands:
         if band.reading.channels > 1 or band.feature != band.name:

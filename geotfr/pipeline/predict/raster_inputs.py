@@ -53,7 +53,7 @@ class RasterInputs:
     lost = 0
 
     def __init__(self, sources: Any, options: ExportOptions, *, names: Sequence[str] | None, workers: int) -> None:
-        for option in ("sequence_data", "patch_index", "labels", "choice"):
+        for option in ("sequence_data", "patch_index", "valid_feature", "labels", "choice"):
             if getattr(options, option):
                 raise UsageError(f"{option}: is about records, and the patches come from a raster; leave it out")
         self._options = options

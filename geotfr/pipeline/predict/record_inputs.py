@@ -61,9 +61,10 @@ class RecordInputs:
         on_bad_record: str | None,
     ) -> None:
         found = _found(mixer, shards, shard_order)
-        if names is None and found.manifest is not None and found.manifest.options.get("patch_index"):
-            # The patch's number is no input.
-            names = [band.name for band in found.manifest.bands]
+        manifest = found.manifest
+        if names is None and manifest is not None and (manifest.options.get("patch_index") or manifest.valid_feature):
+            # Neither the patch's number nor what is valid is an input.
+            names = [band.name for band in manifest.data_bands]
         options = IngestOptions.checked(
             bands=names,
             kernel_size=kernel_size,
