@@ -448,6 +448,8 @@ def _merged(format_options: Mapping[str, Any] | None, **flags: Any) -> dict[str,
 def _text(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UsageError(f"{name}: found {value!r}; allowed is a text")
+    if value is not None and not value.isascii() and value != value.encode(errors="ignore").decode():
+        raise UsageError(f"{name}: found {value!r}, which is no UTF-8; records and JSON hold nothing else")
     return value
 
 

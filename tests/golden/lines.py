@@ -40,6 +40,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "bands": (f"export in/scene.tif -o @/scene {_P32} --bands red=B4,1 --nodata none",),
     "threshold": (f"export in/scene.tif -o @/scene {_P32} --masked-threshold 0.25 --default-value 99",),
     "mask-band": (f"export in/scene.tif -o @/scene {_P32} --mask-mode band --mask in/water.tif --default-value 1",),
+    "valid-feature": (
+        f"export in/scene.tif in/cover.tif -o @/scene {_P32} --valid-feature valid --kernel-size 8 --edge pad"
+        " --feature-kinds native --patch-index number --default-value 3",
+    ),
     "unscale": (f"export in/scaled.tif -o @/scaled {_P32} --unscale",),
     "complex": (f"export in/waves.tif -o @/waves {_P32} --complex real,imag",),
     "bare": ("export in/bare.tif -o @/bare --patch-dimensions 16 --allow-ungeoreferenced",),

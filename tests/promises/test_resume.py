@@ -23,6 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "threshold": {"masked_threshold": 0.1},
     "sequence": {"sequence_data": True, "max_file_size": 9000, "patch_dimensions": 16},
     "index": {"patch_index": "number"},
+    "valid": {"valid_feature": "valid", "feature_kinds": "native"},
     "one record a shard": {"max_file_size": 10, "feature_kinds": "native", "patch_dimensions": 16},
 }
 
