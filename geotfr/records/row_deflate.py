@@ -154,8 +154,8 @@ class RowCode:
 def row_code(rows: NDArray[np.uint8]) -> RowCode | None:
     """The code of ``rows`` ``(n, m) uint8``; None where they are too few, too long, or share no stretch of columns.
 
-    None too, rarely, where no length of a repeat's code makes a row whole bytes: two repeats of one length in rows of an
-    odd number of bits.
+    None too, rarely, where no length of a repeat's code makes a row whole bytes: two repeats of one length in rows of
+    an odd number of bits.
 
     >>> import zlib
     >>> rows = np.frombuffer(b"key: 1, key: 8, key: 5, ", np.uint8).reshape(3, 8)
